@@ -19,6 +19,7 @@ mod mount;
 mod output;
 mod place;
 mod pod;
+mod region;
 mod saved;
 mod serve;
 mod served;
@@ -82,6 +83,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Check(args) => return check::run(&args),
         Command::Soak(args) => return soak::run(&args),
         Command::Tier(command) => return tier::run(&command),
+        Command::Region(command) => return region::run(&command),
+        Command::RegionWorker(args) => region::work(&args)?,
         Command::Worker(args) => bench::worker::run(&args)?,
         Command::PageWorker(args) => bench::pages::work(&args)?,
         Command::DbWorker(args) => return db::host::run(&args),

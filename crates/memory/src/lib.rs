@@ -63,7 +63,7 @@ pub use memory::{Local, Memory, Moment, Work};
 pub use private::PrivateHeap;
 pub use process::Process;
 pub use processor::{TAGS, Tags, prefer_huge_pages, prefetch};
-pub use region::{Region, Window};
+pub use region::{FilePart, Region, Window};
 pub use site::Site;
 pub use spec::{MemorySpec, Source, format_size, parse_size};
 pub use table::Table;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::cache::CacheControl;
 use crate::life::LifeLocks;
-use crate::region::Window;
+use crate::region::{FilePart, Window};
 use crate::whole::InLines;
 use crate::word::{AtomicWord, MappedWord};
 use crate::{
@@ -80,6 +80,12 @@ impl Mapped {
     #[must_use]
     pub fn through_caches(self) -> Self {
         Self { streamed: u64::MAX, ..self }
+    }
+
+    /// The file behind LNR, from its first byte on, for other mappings of it; `None` if no other
+    /// can be made.
+    pub fn lnr_file(&self) -> Option<FilePart> {
+        self.lnr.file_part()
     }
 
     /// Whether so many bytes are stored past the caches.

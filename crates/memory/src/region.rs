@@ -41,6 +41,8 @@ pub struct Region {
     mapping: Option<&'static Mapping>,
     /// Holds the backing's lock.
     file: Option<Arc<File>>,
+    /// Where in the file the mapping begins.
+    offset: u64,
 }
 
 // SAFETY: the mapping belongs to no thread; all access to it is by `Window`, which makes no
@@ -74,7 +76,7 @@ impl Region {
         };
         place.keep(length);
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        let mut region = Self { base, mapped: length, bytes, mapping: None, file };
+        let mut region = Self { base, mapped: length, bytes, mapping: None, file, offset };
         let address = base.as_ptr().expose_provenance();
         let file = region.file.as_ref().map(|file| file.as_raw_fd());
         region.mapping = Some(Mapping::note(address, length, page as usize, file)?);
@@ -89,7 +91,7 @@ impl Region {
         // SAFETY: as in `map`.
         let base = unsafe { rustix::mm::mmap_anonymous(hint, length, access, MapFlags::PRIVATE) }?;
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { base, mapped: length, bytes, mapping: None, file: None })
+        Ok(Self { base, mapped: length, bytes, mapping: None, file: None, offset: 0 })
     }
 
     /// Asks for huge pages.
@@ -220,6 +222,21 @@ impl Drop for Region {
     }
 }
 
+/// A file, from a byte on.
+#[derive(Clone, Debug)]
+pub struct FilePart {
+    pub(crate) file: Arc<File>,
+    pub(crate) offset: u64,
+}
+
+impl FilePart {
+    /// The same file, from so many bytes further on.
+    #[must_use]
+    pub fn from(self, bytes: u64) -> Self {
+        Self { offset: self.offset + bytes, ..self }
+    }
+}
+
 /// Some consecutive bytes of a region.
 #[derive(Clone, Debug)]
 pub struct Window {
@@ -258,6 +275,13 @@ impl Window {
     /// How many bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// The part of a file that it shows, if there is a file behind it.
+    pub(crate) fn file_part(&self) -> Option<FilePart> {
+        let file = self.region.file.clone()?;
+        let within = self.base.addr().get() - self.region.base.addr().get();
+        Some(FilePart { file, offset: self.region.offset + within as u64 })
     }
 
     /// This window is a host's SCR.

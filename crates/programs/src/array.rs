@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use crate::element::{Bytes, Element, MOST_BYTES, as_word, of_word};
 use crate::{Access, Processor};
 
 /// Arrays begin at multiples of this, so that no two share a page.
@@ -26,6 +27,8 @@ pub struct Region {
 #[derive(Default)]
 pub(crate) struct Layout {
     regions: Vec<Region>,
+    /// The values of each array.
+    contents: Vec<Box<dyn Contents>>,
     /// Ways to spoil each array: its values are turned round; a single one is again what it was at
     /// first.
     #[cfg(test)]
@@ -34,7 +37,7 @@ pub(crate) struct Layout {
 
 impl Layout {
     /// An array of these values.
-    pub(crate) fn array<T: Copy + 'static>(
+    pub(crate) fn array<T: Element>(
         &mut self,
         name: &'static str,
         values: impl IntoIterator<Item = T>,
@@ -43,7 +46,7 @@ impl Layout {
     }
 
     /// An array of equal values.
-    pub(crate) fn filled<T: Copy + 'static>(
+    pub(crate) fn filled<T: Element>(
         &mut self,
         name: &'static str,
         length: usize,
@@ -53,7 +56,7 @@ impl Layout {
     }
 
     /// An array each of whose elements has a line of its own.
-    pub(crate) fn padded<T: Copy + 'static>(
+    pub(crate) fn padded<T: Element>(
         &mut self,
         name: &'static str,
         values: impl IntoIterator<Item = T>,
@@ -66,13 +69,14 @@ impl Layout {
         &self.regions
     }
 
-    fn place<T: Copy + 'static>(
+    fn place<T: Element>(
         &mut self,
         name: &'static str,
         values: impl IntoIterator<Item = T>,
         stride: u64,
     ) -> Array<T> {
         let cells: Rc<[Cell<T>]> = values.into_iter().map(Cell::new).collect();
+        const { assert!(size_of::<T>() <= MOST_BYTES) };
         let address = self.regions.last().map_or(PAGE_BYTES, |last| {
             (last.address + last.bytes.max(1)).next_multiple_of(PAGE_BYTES)
         });
@@ -87,8 +91,52 @@ impl Layout {
                 cells.iter().zip(values).for_each(|(cell, value)| cell.set(value));
             })
         });
-        Array { address, stride, cells }
+        let array = Array { address, stride, cells };
+        self.contents.push(Box::new(array.clone()));
+        array
     }
+
+    /// Writes all values into a machine's memory.
+    pub(crate) fn write_to(&self, bytes: &dyn Bytes) {
+        self.contents.iter().for_each(|array| array.write_to(bytes));
+    }
+
+    /// Takes all values from a machine's memory.
+    pub(crate) fn read_from(&self, bytes: &dyn Bytes) {
+        self.contents.iter().for_each(|array| array.read_from(bytes));
+    }
+}
+
+/// The values of an array, whatever they are.
+trait Contents {
+    fn write_to(&self, bytes: &dyn Bytes);
+    fn read_from(&self, bytes: &dyn Bytes);
+}
+
+impl<T: Element> Contents for Array<T> {
+    fn write_to(&self, bytes: &dyn Bytes) {
+        for (index, cell) in self.cells.iter().enumerate() {
+            write(bytes, self.address_of(index), cell.get());
+        }
+    }
+
+    fn read_from(&self, bytes: &dyn Bytes) {
+        for (index, cell) in self.cells.iter().enumerate() {
+            cell.set(read(bytes, self.address_of(index)));
+        }
+    }
+}
+
+fn read<T: Element>(bytes: &dyn Bytes, address: u64) -> T {
+    let mut buffer = [0; MOST_BYTES];
+    bytes.read(address, &mut buffer[..size_of::<T>()]);
+    T::take(&buffer)
+}
+
+fn write<T: Element>(bytes: &dyn Bytes, address: u64, value: T) {
+    let mut buffer = [0; MOST_BYTES];
+    value.put(&mut buffer);
+    bytes.write(address, &buffer[..size_of::<T>()]);
 }
 
 /// An array. A clone is the same array.
@@ -106,14 +154,15 @@ impl<T> Clone for Array<T> {
     }
 }
 
-impl<T: Copy> Array<T> {
+impl<T: Element> Array<T> {
     pub(crate) fn len(&self) -> usize {
         self.cells.len()
     }
 
     #[inline]
     pub(crate) fn get<P: Processor>(&self, processor: &P, index: usize) -> T {
-        self.access(processor, index, Access::Read).get()
+        let cell = self.access(processor, index, Access::Read);
+        processor.bytes().map_or_else(|| cell.get(), |bytes| read(bytes, self.address_of(index)))
     }
 
     /// The same of a value that says which element, of whichever array, is accessed next.
@@ -126,7 +175,11 @@ impl<T: Copy> Array<T> {
 
     #[inline]
     pub(crate) fn set<P: Processor>(&self, processor: &P, index: usize, value: T) {
-        self.access(processor, index, Access::Write).set(value);
+        let cell = self.access(processor, index, Access::Write);
+        match processor.bytes() {
+            None => cell.set(value),
+            Some(bytes) => write(bytes, self.address_of(index), value),
+        }
     }
 
     /// Atomically replaces a value; returns the old one.
@@ -135,10 +188,19 @@ impl<T: Copy> Array<T> {
         &self,
         processor: &P,
         index: usize,
-        change: impl FnOnce(T) -> T,
+        change: impl Fn(T) -> T,
     ) -> T {
         let cell = self.access(processor, index, Access::Update);
-        cell.replace(change(cell.get()))
+        let Some(bytes) = processor.bytes() else { return cell.replace(change(cell.get())) };
+        let address = self.address_of(index);
+        let mut old = as_word(read::<T>(bytes, address));
+        loop {
+            let new = as_word(change(of_word(old)));
+            match bytes.compare_exchange(address, size_of::<T>(), old, new) {
+                Ok(()) => return of_word(old),
+                Err(found) => old = found,
+            }
+        }
     }
 
     /// Atomically replaces a value by `new` if it is `old`; whether it was.
@@ -154,6 +216,11 @@ impl<T: Copy> Array<T> {
         T: PartialEq,
     {
         let cell = self.access(processor, index, Access::Update);
+        if let Some(bytes) = processor.bytes() {
+            let (old, new) = (as_word(old), as_word(new));
+            let address = self.address_of(index);
+            return bytes.compare_exchange(address, size_of::<T>(), old, new).is_ok();
+        }
         let equal = cell.get() == old;
         if equal {
             cell.set(new);
@@ -175,8 +242,12 @@ impl<T: Copy> Array<T> {
     fn access<P: Processor>(&self, processor: &P, index: usize, access: Access) -> &Cell<T> {
         // Before the machine learns of an access, it is known to be one of this array.
         let cell = &self.cells[index];
-        let address = self.address + index as u64 * self.stride;
-        processor.access(address, size_of::<T>() as u32, access);
+        processor.access(self.address_of(index), size_of::<T>() as u32, access);
         cell
+    }
+
+    #[inline]
+    fn address_of(&self, index: usize) -> u64 {
+        self.address + index as u64 * self.stride
     }
 }

@@ -50,6 +50,7 @@
 //! ```
 
 mod array;
+mod element;
 mod error;
 mod gap;
 mod graph;
@@ -64,6 +65,7 @@ mod team;
 mod trace;
 
 pub use array::{PAGE_BYTES, Region};
+pub use element::Bytes;
 pub use error::ProgramError;
 pub use graph::{EdgeList, GraphSource, MAX_VERTICES, MAX_WEIGHT};
 pub use machine::{Counts, Turn, run_in_turns};

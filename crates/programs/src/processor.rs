@@ -1,5 +1,7 @@
 //! The seam between programs and the machine that runs them.
 
+use crate::element::Bytes;
+
 /// What an access does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -25,6 +27,13 @@ impl Access {
 pub trait Processor: Clone + 'static {
     /// Reads or writes `bytes` bytes at `address`. That is one instruction.
     fn access(&self, address: u64, bytes: u32, access: Access);
+
+    /// The machine's memory, if values are read and written there. Otherwise the machine learns of
+    /// accesses, and values are the program's own.
+    #[inline]
+    fn bytes(&self) -> Option<&dyn Bytes> {
+        None
+    }
 
     /// What comes next depends on the value that was read last: it says what is accessed then.
     fn depends(&self) {}

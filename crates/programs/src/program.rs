@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use crate::array::Layout;
 use crate::team::{Member, Team};
-use crate::{GraphSource, Processor, ProgramError, Region, gap, nas, parsec, synthetic};
+use crate::{Bytes, GraphSource, Processor, ProgramError, Region, gap, nas, parsec, synthetic};
 
 /// The most threads a program can have.
 pub const MAX_THREADS: usize = 4096;
@@ -347,6 +347,18 @@ impl<P: Processor> Program<P> {
             return Err(ProgramError::Running { program, ended, threads });
         }
         self.kernel.verify().map_err(|problem| ProgramError::Wrong { program, problem })
+    }
+
+    /// Writes its input into the memory of a machine that has one, before its threads run.
+    pub fn write_to(&self, bytes: &dyn Bytes) {
+        self.layout.write_to(bytes);
+    }
+
+    /// Takes its values from the memory of a machine in which all its threads have ended, of other
+    /// processes too.
+    pub fn read_from(&self, bytes: &dyn Bytes) {
+        self.layout.read_from(bytes);
+        self.ended.set(self.threads);
     }
 
     /// Where its arrays lie, by address; no two share a page.

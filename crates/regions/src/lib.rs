@@ -37,7 +37,10 @@ mod collect;
 mod explore;
 mod fault;
 mod local;
+mod mapped;
 mod policy;
+mod shared;
+pub mod sites;
 mod words;
 
 pub use answer::Answering;
@@ -45,5 +48,11 @@ pub use change::Change;
 pub use explore::{Explored, Limits, Planted, Violation, explore};
 pub use fault::Fault;
 pub use local::Local;
+pub use mapped::{Regions, SharedRegion, create_pod, plan_pod};
 pub use policy::{Costs, Purse, WEIGHT, Watch};
+pub use shared::{
+    BlockStats, Extent, KIND, Keeper, MAX_NAME_BYTES, MAX_REGIONS, PROGRAM_WORDS, Places,
+    RegionEntry, RegionError, RegionHost, Shape, Touched, VERSION, View,
+};
+pub use sites::ALL as SITES;
 pub use words::{BlockMode, Mode, Pages, Pod, Progress, Question, Subject};

@@ -50,8 +50,19 @@ impl Local {
         first..(first + self.block_pages).min(self.pages.len())
     }
 
+    /// The same host, which has no page any more.
+    pub(crate) fn emptied(&self) -> Self {
+        Self::new(self.host, self.pages.len(), self.block_pages)
+    }
+
     pub(crate) fn rename(&mut self, names: &[usize]) {
         self.host = names[self.host];
+    }
+
+    /// In which mode this host has a page that is not direct; nothing, if it has not.
+    pub(crate) fn mode_of(&self, page: usize) -> Option<Mode> {
+        let held = self.pages[page];
+        (held.state != State::Invalid).then_some(held.mode)
     }
 
     #[inline]

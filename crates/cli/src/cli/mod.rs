@@ -14,6 +14,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::check::args::{self as check, CheckArgs};
 use crate::coherence::CoherenceCommand;
 use crate::figures::FiguresCommand;
+use crate::region::{RegionCommand, RegionWorkerArgs};
 use crate::tier::TierCommand;
 
 pub(crate) use bench::{
@@ -120,6 +121,9 @@ pub(crate) enum Command {
     /// Pages of one process in two tiers of memory.
     #[command(subcommand)]
     Tier(TierCommand),
+    /// Memory that processes share by pages.
+    #[command(subcommand)]
+    Region(RegionCommand),
     /// One host of a benchmark.
     #[command(hide = true)]
     Worker(WorkerArgs),
@@ -132,6 +136,9 @@ pub(crate) enum Command {
     /// One host of a soak.
     #[command(hide = true)]
     SoakWorker(SoakWorkerArgs),
+    /// One host of a program over a region.
+    #[command(hide = true)]
+    RegionWorker(RegionWorkerArgs),
 }
 
 #[derive(Debug, Args)]

@@ -351,7 +351,7 @@ fn progress(pages: usize, result: Result<(), Errno>, bytes: i64) -> Moved {
 
 /// Calls of userfaultfd and of its device. Each reads and writes its argument alone, or pages that
 /// the argument names, which are of spans.
-fn ask<T>(file: &File, opcode: u32, argument: &mut T) -> Result<(), Errno> {
+pub(super) fn ask<T>(file: &File, opcode: u32, argument: &mut T) -> Result<(), Errno> {
     // SAFETY: the opcode says how large the argument is, and it lives as long as the call.
     match unsafe { libc::ioctl(file.as_raw_fd(), opcode as _, std::ptr::from_mut(argument)) } {
         -1 => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)),
@@ -367,13 +367,13 @@ pub(super) fn features() -> Result<(Access, u64), FaultsError> {
     Ok((access, features))
 }
 
-fn handshake(file: &File, features: u64) -> io::Result<u64> {
+pub(super) fn handshake(file: &File, features: u64) -> io::Result<u64> {
     let mut asked = uffdio_api { api: u64::from(UFFD_API), features, ioctls: 0 };
     ask(file, UFFDIO_API, &mut asked)?;
     Ok(asked.features)
 }
 
-fn open() -> Result<(Access, File), FaultsError> {
+pub(super) fn open() -> Result<(Access, File), FaultsError> {
     if let Some(file) = open_device() {
         return Ok((Access::Device, file));
     }

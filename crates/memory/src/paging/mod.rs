@@ -9,18 +9,22 @@
 //! * No reference to bytes of a space leaves this module. A page may move or change at any time.
 //! * A thread that serves faults calls nothing here that may wait for a fault.
 //!
-//! Left out: hugetlbfs, shared memory and files. The kernel moves anonymous pages only.
+//! [`SharedPages`] are pages that several processes share, each as far as it may at the time.
+//!
+//! Left out: hugetlbfs. The kernel moves anonymous pages only.
 
 mod apart;
 mod faults;
 mod offer;
 mod pagemap;
+mod shared;
 mod space;
 
 pub use apart::spawn_apart;
 pub use faults::{Faults, Message, Moved, Refusal};
 pub use offer::{Access, FaultsError, Offer};
 pub use pagemap::{PageKind, PageMap};
+pub use shared::{Behind, SharedPages, Touch};
 pub use space::{PageSpace, PageSpan};
 
 /// The size of a page, in bytes.

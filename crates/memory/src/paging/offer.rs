@@ -55,6 +55,12 @@ pub enum FaultsError {
     /// The kernel does not tell of unmapped pages.
     #[error("this kernel does not tell of pages that are unmapped; use Linux 6.8 or later")]
     NoEvents,
+    /// The kernel cannot serve faults in shared memory.
+    #[error(
+        "this kernel cannot tell of touches of shared pages (userfaultfd with MINOR_SHMEM, WP of \
+         shared memory and POISON); use Linux 6.6 or later"
+    )]
+    NoShared,
     /// The system refused something else.
     #[error("cannot {doing}: {reason}; try again, or report this with the kernel's version")]
     Os {

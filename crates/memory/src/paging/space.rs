@@ -5,12 +5,12 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::{NonNull, null_mut};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use super::page_bytes;
-use crate::{copy, numa};
+use crate::word::AtomicWord;
+use crate::{FetchOp, Word, copy, numa};
 
 /// The largest page that a comparison holds on its stack, in bytes.
 const PIECE_BYTES: usize = 4096;
@@ -120,10 +120,56 @@ impl PageSpace {
     /// # Panics
     /// If there is no aligned word in the space.
     pub fn fetch_add(&self, offset: usize, value: u64) -> u64 {
-        assert!(offset.is_multiple_of(size_of::<u64>()), "a word at {offset} is not aligned");
-        let word = self.at(offset, size_of::<u64>()).cast().as_ptr();
-        // SAFETY: within the mapping, and aligned, as was just checked.
-        unsafe { AtomicU64::from_ptr(word) }.fetch_add(value, Ordering::AcqRel)
+        self.word::<u64>(offset).fetch(FetchOp::Add, value)
+    }
+
+    /// The word at `offset`; what other threads stored before they stored it is seen after this.
+    ///
+    /// # Panics
+    /// If there is no aligned word in the space.
+    #[inline]
+    pub fn load<W: Word>(&self, offset: usize) -> W {
+        self.word::<W>(offset).load()
+    }
+
+    /// Stores the word at `offset`, after all earlier accesses.
+    ///
+    /// # Panics
+    /// If there is no aligned word in the space.
+    #[inline]
+    pub fn store<W: Word>(&self, offset: usize, value: W) {
+        self.word::<W>(offset).store(value);
+    }
+
+    /// Replaces `current` by `new` in one atomic step; the error is what stood there instead.
+    ///
+    /// # Errors
+    /// What stood there.
+    ///
+    /// # Panics
+    /// If there is no aligned word in the space.
+    #[inline]
+    pub fn compare_exchange<W: Word>(&self, offset: usize, current: W, new: W) -> Result<W, W> {
+        self.word::<W>(offset).compare_exchange(current, new)
+    }
+
+    /// Changes the word at `offset` in one atomic step, and returns what it was.
+    ///
+    /// # Panics
+    /// If there is no aligned word in the space.
+    #[inline]
+    pub fn fetch<W: Word>(&self, offset: usize, op: FetchOp, operand: W) -> W {
+        self.word::<W>(offset).fetch(op, operand)
+    }
+
+    #[inline]
+    fn word<W: Word>(&self, offset: usize) -> &W::Atomic {
+        let size = size_of::<W::Atomic>();
+        assert!(offset.is_multiple_of(size), "a word at {offset} is not aligned");
+        let place = self.at(offset, size).cast::<W::Atomic>();
+        // SAFETY: within the mapping, and aligned, as was just checked; it is an atomic, so other
+        // accesses at the same time are atomics or volatile copies.
+        unsafe { place.as_ref() }
     }
 
     /// Reads from a file or pipe into the pages at `offset`, by one system call. Returns how many

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::{EdgeList, GraphSource, generate};
 use crate::Processor;
 use crate::array::{Array, Layout};
+use crate::element::{Element, element};
 use crate::program::Setup;
 use crate::random::{Random, mix};
 
@@ -21,8 +22,10 @@ pub(crate) struct WeightedEdge {
     pub(crate) weight: u32,
 }
 
+element!(WeightedEdge { to: u32, weight: u32 });
+
 /// What a vertex's row consists of.
-pub(crate) trait Neighbour: Copy + Ord + 'static {
+pub(crate) trait Neighbour: Element + Ord {
     fn vertex(self) -> u32;
 }
 

@@ -8,6 +8,7 @@ use std::ops::Range;
 use super::compress::{Compressor, decompress};
 use crate::Processor;
 use crate::array::Array;
+use crate::element::element;
 use crate::program::{Kernel, Setup};
 use crate::random::{Random, mix};
 use crate::team::Member;
@@ -38,6 +39,8 @@ struct Chunk {
     place: u32,
     size: u32,
 }
+
+element!(Chunk { hash: u64, bytes: u32, start: u32, equal_to: u32, place: u32, size: u32 });
 
 pub(crate) struct Dedup {
     input: Array<u8>,

@@ -4,6 +4,7 @@
 
 use crate::Processor;
 use crate::array::Array;
+use crate::element::element;
 use crate::program::{Kernel, Setup};
 use crate::random::Random;
 use crate::team::Member;
@@ -26,6 +27,8 @@ struct Sphere {
     middle: [f32; 3],
     radius: f32,
 }
+
+element!(Sphere { middle: [f32; 3], radius: f32 });
 
 impl Sphere {
     /// How deep a ray meets it.

@@ -1,0 +1,6 @@
+//! Regions of processes.
+
+mod children;
+mod deaths;
+mod hosts;
+mod litmus;
