@@ -42,6 +42,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode> {
         password: args.requirepass.clone(),
         workers: args.workers.map_or(usual.workers, usize::from),
         max_clients: args.max_clients,
+        reply_bytes: usual.reply_bytes,
     };
     // What is wrong with the address is said before anything is joined.
     config.address()?;

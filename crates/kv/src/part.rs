@@ -1,4 +1,5 @@
-//! What is asked of a value, or changed of it, without copying it: its deadline, its length, a part.
+//! What is asked of a value, or changed of it, without copying it: its deadline, its length, a
+//! part.
 
 use std::ops::Range;
 

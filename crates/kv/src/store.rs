@@ -9,7 +9,7 @@ use tombolo_sharing::{Item, MAX_KEY_BYTES, Scheme};
 use crate::expiry::{Expiry, is_full};
 use crate::key::{is_marked, original, stored};
 use crate::value::{
-    Entry, PREFIX_BYTES, decode, decode_parts, encode_into, encode_prefix, is_near,
+    Entry, HIGH_BYTES, PREFIX_BYTES, decode, decode_parts, encode_into, encode_prefix, is_near,
 };
 use crate::{Error, sites};
 
@@ -162,8 +162,8 @@ impl<S: Scheme> Store<S> {
         })
     }
 
-    /// As [`get_each`](Self::get_each), but of values longer than `most_bytes`, or a little less,
-    /// only that they are.
+    /// As [`get_each`](Self::get_each), but of values longer than `most_bytes`, by two bytes or
+    /// more, only that they are.
     ///
     /// # Errors
     /// Those of [`get_each`](Self::get_each).
@@ -212,6 +212,7 @@ impl<S: Scheme> Store<S> {
         items: &mut Vec<Item>,
     ) -> Result<(), Error> {
         items.resize_with(items.len().max(keys.len()), Item::default);
+        let most_bytes = most_bytes.saturating_add((PREFIX_BYTES + HIGH_BYTES) as u64);
         while let Err(error) = self.objects.multi_get_within(keys, most_bytes, items) {
             if !error.is_loss() {
                 return Err(error.into());
@@ -285,6 +286,23 @@ impl<S: Scheme> Store<S> {
                 outcome => outcome.map(drop).map_err(Error::from),
             };
         outcomes.map(finish).collect()
+    }
+
+    /// Whether `key` could have a value, if there is room for one.
+    ///
+    /// # Errors
+    /// [`tombolo_sharing::Error::KeyLength`].
+    pub fn check_key(&self, key: &[u8]) -> Result<(), Error> {
+        let stored = stored(key);
+        if stored.len() > MAX_KEY_BYTES { Err(too_long(&stored)) } else { Ok(()) }
+    }
+
+    /// Bytes of the pod for objects of any size: those that no object takes up, but for the rests
+    /// of chunks that have some.
+    pub fn room(&self) -> u64 {
+        let usage = self.objects.usage();
+        let taken = usage.lnr_used_bytes + usage.lnr_fragmented_bytes + usage.lnr_poisoned_bytes;
+        usage.lnr_bytes.saturating_sub(taken)
     }
 
     /// Removes `key`; whether it had a value.

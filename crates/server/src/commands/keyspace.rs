@@ -23,13 +23,13 @@ pub(super) fn del(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
 pub(super) fn exists(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
     let mut found = 0;
     for key in &args[1..] {
-        found += i64::from(context.store().get(key)?.is_some());
+        found += i64::from(context.exists(key)?);
     }
     Ok(Reply::Integer(found))
 }
 
 pub(super) fn kind(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
-    let found = context.store().get(&args[1])?.is_some();
+    let found = context.exists(&args[1])?;
     Ok(Reply::Simple(if found { "string" } else { "none" }))
 }
 
