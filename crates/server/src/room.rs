@@ -1,8 +1,8 @@
 //! Room for replies that are under way.
 //!
-//! A connection may have [`FREE_BYTES`] of values in its replies, and some more of what is sent with
-//! them. For more it takes room that all connections share, before anything is read, and gives it
-//! back when the reply is sent.
+//! A connection may have [`FREE_BYTES`] of values in its replies, and some more of what is sent
+//! with them. For more it takes room that all connections share, before anything is read, and gives
+//! it back when the reply is sent.
 
 use std::sync::Arc;
 
@@ -25,8 +25,8 @@ impl Room {
         Self { free: Arc::new(Semaphore::new(units as usize)), units }
     }
 
-    /// Waits for room for a reply with so many bytes of values: the values themselves, and the reply
-    /// that has them. A reply that takes more than there is gets all of it.
+    /// Waits for room for a reply with so many bytes of values: the values themselves, and the
+    /// reply that has them. A reply that takes more than there is gets all of it.
     ///
     /// `None` if the server stops.
     pub(crate) async fn take(&self, bytes: u64) -> Option<OwnedSemaphorePermit> {

@@ -17,6 +17,8 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     pub(crate) room: Room,
     pub(crate) started: Instant,
+    /// Where the search for a random key goes on.
+    pub(crate) random_cursor: AtomicU64,
     next_id: AtomicU64,
 }
 
@@ -29,6 +31,7 @@ impl Shared {
             address,
             counters: Counters::default(),
             started: Instant::now(),
+            random_cursor: AtomicU64::new(0),
             next_id: AtomicU64::new(1),
         }
     }

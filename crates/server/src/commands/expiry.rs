@@ -126,8 +126,8 @@ impl Conditions {
 }
 
 fn set_deadline(context: &Context<'_>, args: &[Bytes], unit: Unit, command: &str) -> Outcome {
-    let at = Expire::of(context, unit, integer(&args[2])?, command)?;
     let conditions = Conditions::parse(&args[3..])?;
+    let at = Expire::of(context, unit, integer(&args[2])?, command)?;
     let new = deadline(Some(at)).unwrap_or(0);
     change_deadline(context, &args[1], |old| {
         if !conditions.allow(old, new) {

@@ -1,6 +1,8 @@
 //! The commands: a table, and what is common to all of them.
 
 mod admin;
+mod bits;
+mod dump;
 mod expiry;
 mod keyspace;
 mod numbers;

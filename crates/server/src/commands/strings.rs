@@ -5,6 +5,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use tombolo_kv::{Entry, Found};
 
+use super::bits::Comparison;
 use super::expiry::{Expire, deadline};
 use super::{Context, Failure, Outcome, Step, integer, is, modify};
 use crate::decode::MAX_ARGUMENT_BYTES;
@@ -50,25 +51,38 @@ enum Condition {
 
 struct SetOptions {
     condition: Condition,
+    comparison: Option<Comparison>,
     expire: Option<Expire>,
     keep_ttl: bool,
     get: bool,
 }
 
 fn set_options(context: &Context<'_>, args: &[Bytes]) -> Result<SetOptions, Failure> {
-    let mut options =
-        SetOptions { condition: Condition::Always, expire: None, keep_ttl: false, get: false };
+    let mut options = SetOptions {
+        condition: Condition::Always,
+        comparison: None,
+        expire: None,
+        keep_ttl: false,
+        get: false,
+    };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let free = options.expire.is_none() && !options.keep_ttl;
-        if is(arg, "nx") && options.condition != Condition::IfPresent {
+        let compares = options.comparison.is_some();
+        if is(arg, "nx") && options.condition != Condition::IfPresent && !compares {
             options.condition = Condition::IfAbsent;
-        } else if is(arg, "xx") && options.condition != Condition::IfAbsent {
+        } else if is(arg, "xx") && options.condition != Condition::IfAbsent && !compares {
             options.condition = Condition::IfPresent;
         } else if is(arg, "get") {
             options.get = true;
         } else if is(arg, "keepttl") && options.expire.is_none() {
             options.keep_ttl = true;
+        } else if (is(arg, "ifeq") || is(arg, "ifne"))
+            && options.condition == Condition::Always
+            && !compares
+        {
+            let value = args.next().ok_or_else(Failure::syntax)?;
+            options.comparison = Comparison::parse(arg, value);
         } else if let Some(unit) = Expire::unit(arg).filter(|_| free) {
             let amount = args.next().ok_or_else(Failure::syntax)?;
             options.expire = Some(Expire::positive(context, unit, amount, "set")?);
@@ -82,7 +96,8 @@ fn set_options(context: &Context<'_>, args: &[Bytes]) -> Result<SetOptions, Fail
 pub(super) fn set(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
     let options = set_options(context, &args[3..])?;
     let new = Entry { value: args[2].to_vec(), deadline_ms: deadline(options.expire) };
-    if options.condition == Condition::Always && !options.get && !options.keep_ttl {
+    let conditional = options.condition != Condition::Always || options.comparison.is_some();
+    if !conditional && !options.get && !options.keep_ttl {
         context.store().put(&args[1], &new)?;
         return Ok(Reply::OK);
     }
@@ -101,7 +116,10 @@ pub(super) fn set(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
             Condition::Always => true,
             Condition::IfAbsent => before.is_none(),
             Condition::IfPresent => before.is_some(),
-        };
+        } && options.comparison.as_ref().is_none_or(|comparison| match &before {
+            Some(entry) => comparison.holds(&entry.value),
+            None => matches!(comparison, Comparison::Different(_)),
+        });
         let mut entry = new.clone();
         if options.keep_ttl {
             entry.deadline_ms = before.as_ref().and_then(|entry| entry.deadline_ms);
@@ -164,6 +182,9 @@ pub(super) fn getex(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
         [word] if is(word, "persist") => None,
         [unit, amount] => {
             let unit = Expire::unit(unit).ok_or_else(Failure::syntax)?;
+            if !context.exists(&args[1])? {
+                return Ok(Reply::Null);
+            }
             Some(Expire::positive(context, unit, amount, "getex")?)
         }
         _ => return Err(Failure::syntax()),

@@ -277,12 +277,12 @@ fn mset_sets_all_or_nothing() {
     let server = server(|_| ());
     let mut client = Client::of(&server);
     client.ask("MSET a 1 b 2");
-    client.ask("EXPIRE b 100");
+    client.ask("PEXPIREAT b 4102444800000");
     let long = vec![b'x'; 64 << 20 | 1];
     client.send(&request(&[b"MSET", b"a", b"new", b"b", b"new", b"c", b"new", b"d", &long]));
     assert!(client.reply().starts_with("-OOM "));
     assert_eq!(client.ask("MGET a b c d"), "*4\r\n$1\r\n1\r\n$1\r\n2\r\n$-1\r\n$-1\r\n");
-    assert_eq!(client.ask("TTL b"), ":100\r\n");
+    assert_eq!(client.ask("PEXPIRETIME b"), ":4102444800000\r\n");
 }
 
 #[test]
@@ -292,4 +292,48 @@ fn commands_on_other_types_are_refused_in_a_sentence() {
     let reply = client.ask("HGETALL k");
     let expected = "-ERR unknown command 'HGETALL': it is for hashes, and values are strings here";
     assert_eq!(reply.trim_end(), expected);
+}
+
+/// What a Redis of the seventh version does not know, or answers at random.
+#[test]
+fn newer_commands_and_those_on_whole_values() {
+    let server = server(|_| ());
+    let mut client = Client::of(&server);
+    for (command, expected) in [
+        ("RANDOMKEY", "$-1"),
+        ("SET k v IFEQ w", "$-1"),
+        ("SET k v IFNE w", "+OK"),
+        ("SET k w IFEQ v", "+OK"),
+        ("SET k x IFEQ v GET", "$1|w"),
+        ("SET k x IFNE w", "$-1"),
+        ("SET k x IFEQ w NX", "-ERR syntax error"),
+        ("DELEX k IFEQ v", ":0"),
+        ("DELEX k IFNE w", ":0"),
+        ("RANDOMKEY", "$1|k"),
+        ("DELEX k IFEQ w", ":1"),
+        ("DELEX k IFEQ w", ":0"),
+        ("DELEX k IFSAME w", "-ERR Invalid condition 'IFSAME'"),
+        ("SET from 12345 EX 100", "+OK"),
+        ("COPY from to", ":1"),
+        ("TTL to", ":100"),
+        ("COPY from to DB 1", "-ERR DB index is out of range"),
+    ] {
+        let reply = client.ask(command).trim_end().replace("\r\n", "|");
+        assert_eq!(reply, expected, "{command}");
+    }
+    client.send(&request(&[b"DUMP", b"from"]));
+    let dumped = client.raw_reply();
+    let text = dumped.iter().position(|&byte| byte == b'\n').unwrap() + 1;
+    let dumped = dumped[text..dumped.len() - 2].to_vec();
+    let mut restore = |ttl: &str, options: &[&[u8]]| {
+        let words: [&[u8]; 4] = [b"RESTORE", b"again", ttl.as_bytes(), &dumped];
+        client.send(&request(&[&words[..], options].concat()));
+        client.reply()
+    };
+    assert_eq!(restore("0", &[]), "+OK\r\n");
+    assert_eq!(restore("0", &[]), "-BUSYKEY Target key name already exists.\r\n");
+    assert_eq!(restore("100000", &[b"REPLACE"]), "+OK\r\n");
+    assert_eq!(restore("-1", &[b"REPLACE"]), "-ERR Invalid TTL value, must be >= 0\r\n");
+    assert_eq!(client.ask("GET again"), "$5\r\n12345\r\n");
+    assert_eq!(client.ask("TTL again"), ":100\r\n");
 }
