@@ -16,6 +16,7 @@ mod figures;
 mod files;
 mod metrics;
 mod mount;
+mod open_files;
 mod output;
 mod place;
 mod pod;

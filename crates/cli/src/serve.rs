@@ -14,6 +14,7 @@ use tombolo_server::{Config, Server};
 
 use crate::cli::{LoadArgs, ServeArgs, WorkloadArgs};
 use crate::metrics::Metrics;
+use crate::open_files::clients_within_limit;
 use crate::output::{self, FENCED};
 use crate::served::{CLOCK_DIFFERENCE_MS, CLOCKS_DIFFERED, Served};
 use crate::stop::Stop;
@@ -41,7 +42,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode> {
         listen: args.listen.clone(),
         password: args.requirepass.clone(),
         workers: args.workers.map_or(usual.workers, usize::from),
-        max_clients: args.max_clients,
+        max_clients: max_clients(args.max_clients),
+        reply_bytes: usual.reply_bytes,
     };
     // What is wrong with the address is said before anything is joined.
     config.address()?;
@@ -63,6 +65,17 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode> {
             None => return Ok(ExitCode::SUCCESS),
         };
     }
+}
+
+/// As many of so many clients as files may be open.
+fn max_clients(wanted: usize) -> usize {
+    let most = clients_within_limit(wanted);
+    if most < wanted {
+        eprintln!(
+            "tombolo: the limit of open files leaves room for {most} clients instead of {wanted}; raise the hard limit (ulimit -Hn), or ask for fewer with --max-clients"
+        );
+    }
+    most
 }
 
 fn join(args: &ServeArgs) -> Result<Store> {

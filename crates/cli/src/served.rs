@@ -1,6 +1,7 @@
 //! The key-value store of a pod, as the server wants it, and the figures it is watched by.
 
 use std::cell::RefCell;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,7 +9,7 @@ use bytes::Bytes;
 use tombolo::{Entry, Item, Store, StoreChange, StoreError as KvError};
 use tombolo_objects::Error as ObjectsError;
 use tombolo_server as server;
-use tombolo_server::{InfoSection, StoreError};
+use tombolo_server::{DeadlineChange, Found, InfoSection, Stat, StoreError};
 
 /// Values that are read together.
 const TOGETHER: usize = 32;
@@ -44,19 +45,56 @@ impl server::Store for Served {
     fn get_each(
         &self,
         keys: &[Bytes],
-        visit: &mut dyn FnMut(Option<&[u8]>),
+        most_bytes: u64,
+        visit: &mut dyn FnMut(Found<'_>),
     ) -> Result<(), StoreError> {
         thread_local! {
             static ITEMS: RefCell<Vec<Item>> = const { RefCell::new(Vec::new()) };
         }
         ITEMS.with_borrow_mut(|items| {
             for keys in keys.chunks(TOGETHER) {
-                self.0.get_each(keys, items, &mut *visit).map_err(refusal)?;
+                self.0.get_each_within(keys, most_bytes, items, &mut *visit).map_err(refusal)?;
                 let large = |item: &&mut Item| item.value.capacity() > KEEP_BYTES;
                 items.iter_mut().filter(large).for_each(|item| *item = Item::default());
             }
             Ok(())
         })
+    }
+
+    fn stat(&self, key: &[u8]) -> Result<Option<Stat>, StoreError> {
+        self.0.stat(key).map_err(refusal)
+    }
+
+    fn deadline(&self, key: &[u8]) -> Result<Option<Option<u64>>, StoreError> {
+        self.0.deadline(key).map_err(refusal)
+    }
+
+    fn get_range(
+        &self,
+        key: &[u8],
+        choose: &dyn Fn(u64) -> Range<u64>,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        self.0.get_range(key, choose).map_err(refusal)
+    }
+
+    fn update_deadline(
+        &self,
+        key: &[u8],
+        decide: &mut dyn FnMut(Option<u64>) -> DeadlineChange,
+    ) -> Result<bool, StoreError> {
+        self.0.update_deadline(key, decide).map_err(refusal)
+    }
+
+    fn set_range(&self, key: &[u8], offset: u64, bytes: &[u8]) -> Result<Option<u64>, StoreError> {
+        self.0.set_range(key, offset, bytes).map_err(refusal)
+    }
+
+    fn check_key(&self, key: &[u8]) -> Result<(), StoreError> {
+        self.0.check_key(key).map_err(refusal)
+    }
+
+    fn room(&self) -> u64 {
+        self.0.room()
     }
 
     fn put(&self, key: &[u8], entry: &Entry) -> Result<(), StoreError> {

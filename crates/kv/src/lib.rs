@@ -16,13 +16,17 @@
 
 mod error;
 mod expiry;
+mod key;
+mod part;
 mod sites;
 mod store;
+mod timetable;
 mod value;
 mod view;
 
 pub use error::Error;
+pub use part::{DeadlineChange, Stat};
 pub use sites::ALL as SITES;
-pub use store::{Change, Store};
+pub use store::{Change, Found, Store};
 pub use value::Entry;
 pub use view::ValueView;

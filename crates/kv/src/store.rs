@@ -1,11 +1,16 @@
 //! One host's handle on the store.
 
+use std::borrow::Cow;
+
 use tombolo_memory::Memory;
 use tombolo_pod::Pod;
-use tombolo_sharing::{Item, Scheme, Version};
+use tombolo_sharing::{Item, MAX_KEY_BYTES, Scheme};
 
-use crate::expiry::Expiry;
-use crate::value::{Entry, PREFIX_BYTES, decode_prefix, encode_into, encode_prefix};
+use crate::expiry::{Expiry, is_full};
+use crate::key::{is_marked, original, stored};
+use crate::value::{
+    Entry, HIGH_BYTES, PREFIX_BYTES, decode, decode_parts, encode_into, encode_prefix, is_near,
+};
 use crate::{Error, sites};
 
 /// What [`Store::update`] makes of a key.
@@ -19,10 +24,22 @@ pub enum Change {
     Delete,
 }
 
+/// What [`Store::get_each_within`] finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found<'a> {
+    /// The key has no value.
+    Absent,
+    /// Its value.
+    Value(&'a [u8]),
+    /// It has a longer value than was wanted, or had, if that has expired.
+    Longer,
+}
+
 /// A key-value store, as one host serves it. Shared by the host's threads.
 ///
-/// Keys have 1 to [`MAX_KEY_BYTES`](tombolo_sharing::MAX_KEY_BYTES) bytes. Operations on one key
-/// are linearizable across all hosts, expiry included.
+/// Keys have up to [`MAX_KEY_BYTES`](tombolo_sharing::MAX_KEY_BYTES) bytes; a longer one has no
+/// value, and none can be put there. Operations on one key are linearizable across all hosts,
+/// expiry included.
 pub struct Store<S: Scheme> {
     pub(crate) objects: S,
     pub(crate) expiry: Expiry,
@@ -82,16 +99,17 @@ impl<S: Scheme> Store<S> {
     /// Those of [`get`](Self::get).
     pub fn get_into(&self, key: &[u8], entry: &mut Entry) -> Result<bool, Error> {
         let mut prefix = [0; PREFIX_BYTES];
+        let stored = stored(key);
         // (No closure, and no loop: compilers prepare for those before the read.)
-        let version = match self.objects.read_split(key, &mut prefix, &mut entry.value) {
+        let version = match self.objects.read_split(&stored, &mut prefix, &mut entry.value) {
             Ok(Some(version)) => version,
             Ok(None) => return Ok(false),
             Err(error) => return self.get_in_spite_of(error, key, entry),
         };
-        entry.deadline_ms = decode_prefix(&prefix)?;
+        entry.deadline_ms = decode(&prefix, &mut entry.value)?;
         let passed = self.has_passed(entry.deadline_ms);
         if passed {
-            self.remove_expired(key, version)?;
+            self.remove_expired(&stored, version)?;
         }
         Ok(!passed)
     }
@@ -103,15 +121,16 @@ impl<S: Scheme> Store<S> {
         key: &[u8],
         entry: &mut Entry,
     ) -> Result<bool, Error> {
-        if !error.is_loss() {
-            return Err(not_a_value_if_short(error.into()));
-        }
-        self.objects.forget_lost(key)?;
+        match error {
+            tombolo_sharing::Error::KeyLength { .. } => return Ok(false),
+            error if !error.is_loss() => return Err(not_a_value_if_short(error.into())),
+            _ => self.objects.forget_lost(&stored(key))?,
+        };
         self.get_into(key, entry)
     }
 
-    /// Repeats `attempt` where the value of `key` went with a host that has died, or with memory:
-    /// then there is none.
+    /// Repeats `attempt` where the object with `key` went with a host that has died, or with
+    /// memory: then there is none.
     pub(crate) fn unless_lost<T>(
         &self,
         key: &[u8],
@@ -137,8 +156,64 @@ impl<S: Scheme> Store<S> {
         items: &mut Vec<Item>,
         mut visit: impl FnMut(Option<&[u8]>),
     ) -> Result<(), Error> {
+        self.get_each_within(keys, u64::MAX, items, |found| match found {
+            Found::Value(value) => visit(Some(value)),
+            Found::Absent | Found::Longer => visit(None),
+        })
+    }
+
+    /// As [`get_each`](Self::get_each), but of values longer than `most_bytes`, by two bytes or
+    /// more, only that they are.
+    ///
+    /// # Errors
+    /// Those of [`get_each`](Self::get_each).
+    pub fn get_each_within<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        most_bytes: u64,
+        items: &mut Vec<Item>,
+        visit: impl FnMut(Found<'_>),
+    ) -> Result<(), Error> {
+        let usual = |key: &K| !is_marked(key.as_ref()) && key.as_ref().len() <= MAX_KEY_BYTES;
+        if !keys.iter().all(usual) {
+            return self.get_each_unusual(keys, most_bytes, items, visit);
+        }
+        self.get_stored_within(keys, most_bytes, items)?;
+        items[..keys.len()].iter().try_for_each(show(visit))
+    }
+
+    /// The same, where some keys are stored under others, or cannot be stored.
+    #[cold]
+    fn get_each_unusual<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        most_bytes: u64,
+        items: &mut Vec<Item>,
+        visit: impl FnMut(Found<'_>),
+    ) -> Result<(), Error> {
+        let keys: Vec<_> = keys.iter().map(|key| stored(key.as_ref())).collect();
+        let storable = |key: &&Cow<'_, [u8]>| key.len() <= MAX_KEY_BYTES;
+        let readable: Vec<_> = keys.iter().filter(storable).collect();
+        self.get_stored_within(&readable, most_bytes, items)?;
+        let absent = Item::default();
+        let mut read = items.iter();
+        let found = keys.iter().map(|key| match storable(&key) {
+            true => read.next().unwrap_or(&absent),
+            false => &absent,
+        });
+        found.into_iter().try_for_each(show(visit))
+    }
+
+    /// Reads the objects with these keys; those whose deadline has passed are absent.
+    fn get_stored_within<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        most_bytes: u64,
+        items: &mut Vec<Item>,
+    ) -> Result<(), Error> {
         items.resize_with(items.len().max(keys.len()), Item::default);
-        while let Err(error) = self.objects.multi_get(keys, items) {
+        let most_bytes = most_bytes.saturating_add((PREFIX_BYTES + HIGH_BYTES) as u64);
+        while let Err(error) = self.objects.multi_get_within(keys, most_bytes, items) {
             if !error.is_loss() {
                 return Err(error.into());
             }
@@ -147,15 +222,14 @@ impl<S: Scheme> Store<S> {
             }
         }
         for (key, item) in keys.iter().zip(&mut *items) {
-            let Some(version) = item.version else { continue };
-            let prefix = item.value.first_chunk().ok_or(Error::NotAValue)?;
-            if self.has_passed(decode_prefix(prefix)?) {
+            let Some(version) = item.version.filter(|_| item.value_bytes <= most_bytes) else {
+                continue;
+            };
+            let (prefix, rest) = item.value.split_first_chunk().ok_or(Error::NotAValue)?;
+            if self.has_passed(decode_parts(prefix, rest)?.0) {
                 self.remove_expired(key.as_ref(), version)?;
                 item.version = None;
             }
-        }
-        for item in &items[..keys.len()] {
-            visit(item.version.map(|_| &item.value[PREFIX_BYTES..]));
         }
         Ok(())
     }
@@ -169,7 +243,14 @@ impl<S: Scheme> Store<S> {
     }
 
     fn put_until(&self, key: &[u8], value: &[u8], deadline_ms: Option<u64>) -> Result<(), Error> {
-        self.objects.put_split(key, &encode_prefix(deadline_ms), value)?;
+        let key = &stored(key);
+        if !is_near(deadline_ms) {
+            let object = Entry { value: value.to_vec(), deadline_ms }.encode();
+            return self.with_room(|| Ok(self.objects.put(key, &object).map(drop)?));
+        }
+        let prefix = encode_prefix(deadline_ms);
+        self.with_room(|| Ok(self.objects.put_split(key, &prefix, value).map(drop)?))?;
+        self.remember(key, deadline_ms);
         Ok(())
     }
 
@@ -181,6 +262,10 @@ impl<S: Scheme> Store<S> {
     ) -> Vec<Result<(), Error>> {
         if let [(key, value)] = pairs {
             return vec![self.put_until(key.as_ref(), value.as_ref(), None)];
+        }
+        if pairs.iter().any(|(key, _)| is_marked(key.as_ref())) {
+            let put = |(key, value): &(K, V)| self.put_until(key.as_ref(), value.as_ref(), None);
+            return pairs.iter().map(put).collect();
         }
         let object_bytes = |value: &V| PREFIX_BYTES + value.as_ref().len();
         let all_bytes = pairs.iter().map(|(_, value)| object_bytes(value)).sum();
@@ -194,8 +279,30 @@ impl<S: Scheme> Store<S> {
             object
         };
         let objects: Vec<_> = pairs.iter().map(|(key, value)| (key, object(value))).collect();
-        let outcomes = self.objects.multi_put(&objects).into_iter();
-        outcomes.map(|outcome| outcome.map(drop).map_err(Error::from)).collect()
+        let outcomes = self.objects.multi_put(&objects).into_iter().zip(pairs);
+        let finish =
+            |(outcome, (key, value)): (Result<_, tombolo_sharing::Error>, &(K, V))| match outcome {
+                Err(error) if is_full(&error) => self.put_until(key.as_ref(), value.as_ref(), None),
+                outcome => outcome.map(drop).map_err(Error::from),
+            };
+        outcomes.map(finish).collect()
+    }
+
+    /// Whether `key` could have a value, if there is room for one.
+    ///
+    /// # Errors
+    /// [`tombolo_sharing::Error::KeyLength`].
+    pub fn check_key(&self, key: &[u8]) -> Result<(), Error> {
+        let stored = stored(key);
+        if stored.len() > MAX_KEY_BYTES { Err(too_long(&stored)) } else { Ok(()) }
+    }
+
+    /// Bytes of the pod for objects of any size: those that no object takes up, but for the rests
+    /// of chunks that have some.
+    pub fn room(&self) -> u64 {
+        let usage = self.objects.usage();
+        let taken = usage.lnr_used_bytes + usage.lnr_fragmented_bytes + usage.lnr_poisoned_bytes;
+        usage.lnr_bytes.saturating_sub(taken)
     }
 
     /// Removes `key`; whether it had a value.
@@ -203,8 +310,9 @@ impl<S: Scheme> Store<S> {
     /// # Errors
     /// [`Error::NotAValue`], and those of [`Scheme::delete`].
     pub fn delete(&self, key: &[u8]) -> Result<bool, Error> {
+        let key = &stored(key);
         loop {
-            let Some((deadline, version)) = self.deadline(key)? else { return Ok(false) };
+            let Some((deadline, version)) = self.stored_deadline(key)? else { return Ok(false) };
             let expired = self.has_passed(deadline);
             match self.objects.delete_version(key, version) {
                 Err(error) if error.is_loss() => {}
@@ -225,18 +333,29 @@ impl<S: Scheme> Store<S> {
         key: &[u8],
         mut change: impl FnMut(Option<Entry>) -> Change,
     ) -> Result<(), Error> {
-        let mut foreign = false;
+        let (mut foreign, mut new_deadline) = (false, None);
         let mut change = |bytes: Option<&[u8]>| {
             let before = bytes.map(|bytes| Entry::decode(bytes.to_vec())).transpose();
             foreign = before.is_err();
             let Ok(before) = before else { return tombolo_sharing::Change::Keep };
             match change(before.filter(|entry| !self.has_passed(entry.deadline_ms))) {
                 Change::Keep => tombolo_sharing::Change::Keep,
-                Change::Put(entry) => tombolo_sharing::Change::Put(entry.encode()),
+                Change::Put(entry) => {
+                    new_deadline = entry.deadline_ms;
+                    tombolo_sharing::Change::Put(entry.encode())
+                }
                 Change::Delete => tombolo_sharing::Change::Delete,
             }
         };
-        self.unless_lost(key, || self.objects.update(key, &mut change))?;
+        let stored = stored(key);
+        if stored.len() > MAX_KEY_BYTES {
+            return match change(None) {
+                tombolo_sharing::Change::Put(_) => Err(too_long(&stored)),
+                _ => Ok(()),
+            };
+        }
+        self.with_room(|| self.unless_lost(&stored, || self.objects.update(&stored, &mut change)))?;
+        self.remember(&stored, new_deadline);
         if foreign { Err(Error::NotAValue) } else { Ok(()) }
     }
 
@@ -256,12 +375,12 @@ impl<S: Scheme> Store<S> {
         loop {
             cursor = self.objects.scan(cursor, |key| keys.push(key.to_vec()))?;
             for key in keys.drain(..) {
-                let deadline = match self.deadline(&key) {
+                let deadline = match self.stored_deadline(&key) {
                     Err(Error::NotAValue) => continue,
                     found => found?,
                 };
                 if deadline.is_some_and(|(deadline, _)| !self.has_passed(deadline)) {
-                    visit(&key);
+                    visit(original(&key));
                     shown += 1;
                 }
             }
@@ -289,7 +408,7 @@ impl<S: Scheme> Store<S> {
         loop {
             cursor = self.objects.scan(cursor, |key| keys.push(key.to_vec()))?;
             for key in keys.drain(..) {
-                match self.delete(&key) {
+                match self.delete(original(&key)) {
                     Ok(_) | Err(Error::NotAValue) => {}
                     Err(error) => return Err(error),
                 }
@@ -305,24 +424,29 @@ impl<S: Scheme> Store<S> {
         let passed = |deadline| self.objects.pod().clock().has_passed(memory, deadline);
         memory.keeps(sites::READ_DEADLINE) && deadline_ms.is_some_and(passed)
     }
+}
 
-    /// The deadline and version of the value of `key`, if there is one, expired or not.
-    pub(crate) fn deadline(&self, key: &[u8]) -> Result<Option<(Option<u64>, Version)>, Error> {
-        let mut prefix = [0; PREFIX_BYTES];
-        match self.objects.read_range(key, 0, &mut prefix) {
-            Ok(version) => Ok(Some((decode_prefix(&prefix)?, version))),
-            Err(tombolo_sharing::Error::NotFound) => Ok(None),
-            Err(error) if error.is_loss() => {
-                self.objects.forget_lost(key)?;
-                self.deadline(key)
+/// Shows what was read of an object.
+fn show(mut visit: impl FnMut(Found<'_>)) -> impl FnMut(&Item) -> Result<(), Error> {
+    move |item| {
+        match item.version {
+            None => visit(Found::Absent),
+            Some(_) if item.value.len() as u64 != item.value_bytes => visit(Found::Longer),
+            Some(_) => {
+                let (prefix, rest) = item.value.split_first_chunk().ok_or(Error::NotAValue)?;
+                visit(Found::Value(&rest[..decode_parts(prefix, rest)?.1]));
             }
-            Err(error) => Err(not_a_value_if_short(error.into())),
         }
+        Ok(())
     }
 }
 
+pub(crate) fn too_long(key: &[u8]) -> Error {
+    tombolo_sharing::Error::KeyLength { bytes: key.len() }.into()
+}
+
 /// What reading the prefix of an object that is too short for one means.
-fn not_a_value_if_short(error: Error) -> Error {
+pub(crate) fn not_a_value_if_short(error: Error) -> Error {
     match error {
         Error::Objects(tombolo_sharing::Error::OutOfRange { .. }) => Error::NotAValue,
         error => error,

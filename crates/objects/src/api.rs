@@ -60,6 +60,15 @@ impl<M: Memory> Scheme for Objects<M> {
         Self::multi_get(self, keys, items)
     }
 
+    fn multi_get_within<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        most_bytes: u64,
+        items: &mut [Item],
+    ) -> Result<(), Error> {
+        Self::multi_get_within(self, keys, most_bytes, items)
+    }
+
     fn multi_put<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         pairs: &[(K, V)],
@@ -144,6 +153,10 @@ impl<M: Memory> Guard for WriteGuard<'_, M> {
 
     fn version(&self) -> Version {
         Self::version(self)
+    }
+
+    fn end(self) -> Result<(), Error> {
+        self.write_end().map(drop)
     }
 }
 

@@ -17,6 +17,9 @@ pub struct Config {
     pub workers: usize,
     /// Connections at a time.
     pub max_clients: usize,
+    /// Bytes for large replies that are under way to all clients: a reply with more than 64 KiB of
+    /// values waits for room of twice its size. One that takes more than there is gets all of it.
+    pub reply_bytes: u64,
 }
 
 impl Default for Config {
@@ -26,6 +29,7 @@ impl Default for Config {
             password: None,
             workers: available_parallelism().map_or(1, |processors| processors.get() - 1).max(1),
             max_clients: 10_000,
+            reply_bytes: 1 << 30,
         }
     }
 }

@@ -2,10 +2,16 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 
+use crate::inline::words;
+
 /// The longest argument, in bytes.
 pub(crate) const MAX_ARGUMENT_BYTES: usize = 512 << 20;
-/// The most arguments of a request.
-const MAX_ARGUMENTS: usize = 1 << 20;
+/// The most arguments of a request: bytes are what bounds it.
+const MAX_ARGUMENTS: i64 = i32::MAX as i64;
+/// The most that a request takes, in bytes.
+const MAX_REQUEST_BYTES: usize = 1 << 30;
+/// What an argument takes besides its own bytes.
+const ARGUMENT_OVERHEAD_BYTES: usize = size_of::<Bytes>();
 /// Room that is made for a request's arguments at once, whatever its length is said to be.
 const FEW_ARGUMENTS: usize = 4;
 /// What a client needs to give the password, and so all that is kept for one that has not.
@@ -34,6 +40,8 @@ pub(crate) struct Decoder {
     arguments: Vec<Bytes>,
     /// Arguments that are still to come.
     missing: usize,
+    /// What the arguments take by now.
+    bytes: usize,
     /// The length of the next one, if that has been read.
     length: Option<usize>,
     /// Bytes at the start of the buffer that are known to hold no end of line.
@@ -79,10 +87,11 @@ impl Decoder {
         let count = match self.line(buffer, count_or_words)? {
             None => return Ok(None),
             Some(Ok(words)) => return Ok(Some(words)),
-            Some(Err(count)) => count.filter(|&count| count <= MAX_ARGUMENTS as i64),
+            Some(Err(count)) => count.filter(|&count| count <= MAX_ARGUMENTS),
         };
         let count = count.ok_or_else(|| ProtocolError("invalid multibulk length".to_owned()))?;
         self.missing = usize::try_from(count).unwrap_or(0);
+        self.bytes = 0;
         if sender == Sender::Stranger && self.missing > MAX_STRANGER_ARGUMENTS {
             return Err(ProtocolError("unauthenticated multibulk length".to_owned()));
         }
@@ -101,6 +110,10 @@ impl Decoder {
                 let Some(length) = self.line(buffer, argument_length)? else { return Ok(None) };
                 if sender == Sender::Stranger && length > MAX_STRANGER_ARGUMENT_BYTES {
                     return Err(ProtocolError("unauthenticated bulk length".to_owned()));
+                }
+                self.bytes += length + ARGUMENT_OVERHEAD_BYTES;
+                if self.bytes > MAX_REQUEST_BYTES {
+                    return Err(ProtocolError("too big request".to_owned()));
                 }
                 self.length = Some(length);
                 length
@@ -158,49 +171,6 @@ pub(crate) fn number(text: &[u8]) -> Option<i64> {
     std::str::from_utf8(text).ok().filter(|_| usual)?.parse().ok()
 }
 
-/// A request as a person types it: words, of which some are quoted.
-fn words(line: &[u8]) -> Result<Vec<Bytes>, ProtocolError> {
-    let mut words = Vec::new();
-    let mut rest = line.trim_ascii_start();
-    while !rest.is_empty() {
-        let (word, after) = match rest[0] {
-            quote @ (b'"' | b'\'') => quoted(&rest[1..], quote)
-                .ok_or_else(|| ProtocolError("unbalanced quotes in request".to_owned()))?,
-            _ => {
-                let end = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
-                (rest[..end].to_vec(), &rest[end..])
-            }
-        };
-        words.push(Bytes::from(word));
-        rest = after.trim_ascii_start();
-    }
-    Ok(words)
-}
-
-/// A quoted word, and what follows its end.
-fn quoted(text: &[u8], quote: u8) -> Option<(Vec<u8>, &[u8])> {
-    let mut word = Vec::new();
-    let mut bytes = text.iter().copied().enumerate();
-    while let Some((at, byte)) = bytes.next() {
-        match byte {
-            _ if byte == quote => {
-                let after = &text[at + 1..];
-                let ends = after.first().is_none_or(u8::is_ascii_whitespace);
-                return ends.then_some((word, after));
-            }
-            b'\\' if quote == b'"' => word.push(match bytes.next()?.1 {
-                b'n' => b'\n',
-                b'r' => b'\r',
-                b't' => b'\t',
-                other => other,
-            }),
-            b'\\' if text.get(at + 1) == Some(&quote) => word.push(bytes.next()?.1),
-            _ => word.push(byte),
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -241,11 +211,26 @@ mod tests {
         let error = |bytes: &[u8]| decode_all(&[bytes]).unwrap_err().0;
         assert_eq!(error(b"*1\r\n+PING\r\n"), "expected '$', got '+'");
         assert_eq!(error(b"*x\r\n"), "invalid multibulk length");
-        assert_eq!(error(b"*99999999\r\n"), "invalid multibulk length");
+        assert_eq!(error(b"*2147483648\r\n"), "invalid multibulk length");
         assert_eq!(error(b"*1\r\n$-1\r\n"), "invalid bulk length");
         assert_eq!(error(b"*1\r\n$9999999999\r\n"), "invalid bulk length");
         assert_eq!(error(b"set \"a\r\n"), "unbalanced quotes in request");
         assert_eq!(error(&[b'a'; MAX_LINE_BYTES + 1]), "too big inline request");
+    }
+
+    #[test]
+    fn many_arguments_are_taken_as_long_as_they_are_not_too_many_bytes() {
+        let arguments = (1 << 20) + 1;
+        let mut bytes = format!("*{arguments}\r\n").into_bytes();
+        bytes.extend(b"$1\r\nx\r\n".repeat(arguments));
+        assert_eq!(decode_all(&[&bytes]).unwrap()[0].len(), arguments);
+        let (mut decoder, mut buffer) = (Decoder::default(), BytesMut::from("*3\r\n"));
+        decoder.bytes = MAX_REQUEST_BYTES;
+        assert_eq!(decoder.next(&mut buffer, Sender::Client), Ok(None));
+        decoder.bytes = MAX_REQUEST_BYTES;
+        buffer.extend_from_slice(b"$1\r\n");
+        let error = decoder.next(&mut buffer, Sender::Client).unwrap_err();
+        assert_eq!(error.0, "too big request");
     }
 
     #[test]

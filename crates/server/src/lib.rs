@@ -9,21 +9,26 @@
 //!   arrays of strings, so nothing a peer sends nests.
 //! * Before a client has given the password, if there is one, it can do nothing but give it, and
 //!   not much is kept of what it sends.
+//! * No value is read that the reply has no room for, and all replies share one bound.
 //! * A server without a password listens on loopback only, and executes nothing that comes in an
 //!   HTTP request: web pages can reach loopback, too.
 //! * Replies and errors are those of Redis 7 for what is supported (where several things are wrong
 //!   with a request, it may name another first); everything else gets a clean error.
 //!
 //! Left out: types other than strings, databases other than 0, transactions, scripts,
-//! subscriptions, persistence, TLS. `MSET` and `DEL` of several keys are not atomic as a whole.
+//! subscriptions, persistence, TLS. Commands on several keys are not atomic as a whole; a client
+//! that begins a transaction has nothing of it executed.
 
 mod commands;
 mod config;
 mod connection;
+mod decimal;
 mod decode;
 mod glob;
+mod inline;
 mod pipeline;
 mod reply;
+mod room;
 mod server;
 mod session;
 mod shared;
@@ -34,4 +39,4 @@ pub use config::{Config, ServerError};
 pub use server::Server;
 pub use stats::Stats;
 pub use store::{InfoSection, Store, StoreError};
-pub use tombolo_kv::{Change, Entry};
+pub use tombolo_kv::{Change, DeadlineChange, Entry, Found, Stat};

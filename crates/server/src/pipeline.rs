@@ -1,10 +1,12 @@
 //! Requests of one kind that come one behind the other: they are done together.
 
 use bytes::{Bytes, BytesMut};
+use tombolo_kv::Found;
 
 use crate::commands::{Kind, set_each};
-use crate::connection::{WRITE_BYTES, answer, execute};
+use crate::connection::{WRITE_BYTES, answer};
 use crate::reply::encode_value;
+use crate::room::FREE_BYTES;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::add;
@@ -19,8 +21,8 @@ pub(crate) struct Pipeline {
     requests: Vec<Vec<Bytes>>,
     /// Bytes of what is to be written.
     bytes: usize,
-    /// The last values that were read were large, so the next ones are not all held at once.
-    large: bool,
+    /// The first one is to be done by itself.
+    alone: bool,
 }
 
 impl Pipeline {
@@ -41,13 +43,13 @@ impl Pipeline {
         self.kind = Some(if written.is_some() { Kind::Set } else { Kind::Get });
         self.bytes += written.unwrap_or(0);
         self.requests.push(request);
-        let most = if self.large && written.is_none() { 1 } else { TOGETHER };
-        self.requests.len() < most && self.bytes < WRITE_BYTES
+        self.requests.len() < TOGETHER && self.bytes < WRITE_BYTES
     }
 
-    /// Does what was asked for, and answers.
+    /// Does what was asked for, and answers; at least the first request, unless that
+    /// [is to be done alone](Self::next_alone).
     pub(crate) fn answer(&mut self, session: &mut Session, shared: &Shared, output: &mut BytesMut) {
-        match self.kind.take() {
+        match self.kind {
             None => {}
             Some(Kind::Get) => self.read(session, shared, output),
             Some(Kind::Set) => {
@@ -60,22 +62,41 @@ impl Pipeline {
                 replies.for_each(|reply| answer(&reply, session, shared, output));
             }
         }
-        self.requests.clear();
         self.bytes = 0;
     }
 
+    /// Takes out the first request, if that is to be done by itself.
+    pub(crate) fn next_alone(&mut self) -> Option<Vec<Bytes>> {
+        std::mem::take(&mut self.alone).then(|| self.requests.remove(0))
+    }
+
+    /// Reads values, and answers with as many as may be sent together. Of those that are left, the
+    /// first one may be a value that there is no room for yet.
     fn read(&mut self, session: &mut Session, shared: &Shared, output: &mut BytesMut) {
         let (before, protocol) = (output.len(), session.protocol);
         let keys: Vec<Bytes> = self.requests.iter().map(|request| request[1].clone()).collect();
-        let read = shared.store.get_each(&keys, &mut |value| encode_value(value, protocol, output));
-        match read {
-            Ok(()) => add(&shared.counters.commands, keys.len()),
+        let (mut answered, mut ended, mut longer) = (0, false, false);
+        let read = shared.store.get_each(&keys, FREE_BYTES, &mut |found| {
+            let value = match found {
+                _ if ended => return,
+                Found::Longer => {
+                    (ended, longer) = (true, true);
+                    return;
+                }
+                Found::Absent => None,
+                Found::Value(value) => Some(value),
+            };
+            encode_value(value, protocol, output);
+            answered += 1;
+            ended = output.len() >= WRITE_BYTES;
+        });
+        if read.is_err() {
             // Each one gets the answer that is its own.
-            Err(_) => {
-                output.truncate(before);
-                self.requests.iter().for_each(|request| execute(request, session, shared, output));
-            }
+            output.truncate(before);
+            (answered, longer) = (0, true);
         }
-        self.large = output.len() - before > WRITE_BYTES;
+        add(&shared.counters.commands, answered);
+        self.requests.drain(..answered);
+        self.alone = longer;
     }
 }

@@ -17,6 +17,8 @@ pub(crate) struct Session {
     pub(crate) name: String,
     pub(crate) library: String,
     pub(crate) library_version: String,
+    /// `MULTI` was refused, and neither `EXEC` nor `DISCARD` has come since.
+    pub(crate) refused_transaction: bool,
     /// The connection ends once the reply is sent.
     pub(crate) closing: bool,
 }
@@ -32,6 +34,7 @@ impl Session {
             name: String::new(),
             library: String::new(),
             library_version: String::new(),
+            refused_transaction: false,
             closing: false,
         }
     }

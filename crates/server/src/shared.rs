@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use crate::config::Config;
+use crate::room::Room;
 use crate::stats::Counters;
 use crate::store::Store;
 
@@ -14,18 +15,23 @@ pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) address: SocketAddr,
     pub(crate) counters: Counters,
+    pub(crate) room: Room,
     pub(crate) started: Instant,
+    /// Where the search for a random key goes on.
+    pub(crate) random_cursor: AtomicU64,
     next_id: AtomicU64,
 }
 
 impl Shared {
     pub(crate) fn new(store: Arc<dyn Store>, config: Config, address: SocketAddr) -> Self {
         Self {
+            room: Room::new(config.reply_bytes),
             store,
             config,
             address,
             counters: Counters::default(),
             started: Instant::now(),
+            random_cursor: AtomicU64::new(0),
             next_id: AtomicU64::new(1),
         }
     }

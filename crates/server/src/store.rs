@@ -1,7 +1,9 @@
 //! What the server needs of a store.
 
+use std::ops::Range;
+
 use bytes::Bytes;
-use tombolo_kv::{Change, Entry};
+use tombolo_kv::{Change, DeadlineChange, Entry, Found, Stat};
 
 /// Why a store did not do what it was asked. Nothing was changed.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -32,18 +34,108 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError`].
     fn get(&self, key: &[u8]) -> Result<Option<Entry>, StoreError>;
 
-    /// Shows the value of each of `keys` to `visit`, in turn, as of some moment each.
+    /// Shows the value of each of `keys` to `visit`, in turn, as of some moment each. Of values
+    /// longer than `most_bytes`, by some bytes or more, it shows only that they are.
     ///
     /// # Errors
     /// [`StoreError`]; keys that were shown by then do not count.
     fn get_each(
         &self,
         keys: &[Bytes],
-        visit: &mut dyn FnMut(Option<&[u8]>),
+        most_bytes: u64,
+        visit: &mut dyn FnMut(Found<'_>),
     ) -> Result<(), StoreError> {
         let found: Vec<_> = keys.iter().map(|key| self.get(key)).collect::<Result<_, _>>()?;
-        found.iter().for_each(|entry| visit(entry.as_ref().map(|entry| entry.value.as_slice())));
+        found.iter().for_each(|entry| match entry {
+            None => visit(Found::Absent),
+            Some(entry) if entry.value.len() as u64 > most_bytes => visit(Found::Longer),
+            Some(entry) => visit(Found::Value(&entry.value)),
+        });
         Ok(())
+    }
+
+    /// The length of the value of `key`, and when it expires; `None` if there is no value.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn stat(&self, key: &[u8]) -> Result<Option<Stat>, StoreError> {
+        let stat = |entry: Entry| Stat {
+            value_bytes: entry.value.len() as u64,
+            deadline_ms: entry.deadline_ms,
+        };
+        Ok(self.get(key)?.map(stat))
+    }
+
+    /// When the value of `key` expires; `None` if there is no value.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn deadline(&self, key: &[u8]) -> Result<Option<Option<u64>>, StoreError> {
+        Ok(self.stat(key)?.map(|stat| stat.deadline_ms))
+    }
+
+    /// The bytes of the value of `key` that `choose` wants of so many; `None` if there is no value.
+    ///
+    /// # Errors
+    /// [`StoreError`], also if there are no such bytes.
+    fn get_range(
+        &self,
+        key: &[u8],
+        choose: &dyn Fn(u64) -> Range<u64>,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        let Some(entry) = self.get(key)? else { return Ok(None) };
+        let Range { start, end } = choose(entry.value.len() as u64);
+        let part = entry.value.get(start as usize..end as usize);
+        let refused = || StoreError::Refused(format!("the value has no bytes {start}..{end}"));
+        part.map(|part| Some(part.to_vec())).ok_or_else(refused)
+    }
+
+    /// Lets `decide` say from the deadline of the value of `key` what becomes of it, as one step;
+    /// whether there is a value. `decide` may be called several times; the last call counts.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn update_deadline(
+        &self,
+        key: &[u8],
+        decide: &mut dyn FnMut(Option<u64>) -> DeadlineChange,
+    ) -> Result<bool, StoreError> {
+        let mut found = false;
+        self.update(key, &mut |before| {
+            found = before.is_some();
+            let Some(entry) = before else { return Change::Keep };
+            match decide(entry.deadline_ms) {
+                DeadlineChange::Keep => Change::Keep,
+                DeadlineChange::Delete => Change::Delete,
+                DeadlineChange::Set(deadline_ms) => Change::Put(Entry { deadline_ms, ..entry }),
+            }
+        })?;
+        Ok(found)
+    }
+
+    /// Changes bytes of the value of `key` from `offset` on; the length of the value. `None`, with
+    /// nothing changed, if there is no value, or one that ends before those bytes: then the value
+    /// is to be changed by [`update`](Self::update).
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn set_range(&self, key: &[u8], offset: u64, bytes: &[u8]) -> Result<Option<u64>, StoreError> {
+        let _ = (key, offset, bytes);
+        Ok(None)
+    }
+
+    /// Whether `key` could have a value, if there is room for one.
+    ///
+    /// # Errors
+    /// [`StoreError::Refused`].
+    fn check_key(&self, key: &[u8]) -> Result<(), StoreError> {
+        let _ = key;
+        Ok(())
+    }
+
+    /// Bytes for values that are surely there.
+    fn room(&self) -> u64 {
+        0
     }
 
     /// Gives `key` a value, whatever it had before.

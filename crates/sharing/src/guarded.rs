@@ -21,6 +21,18 @@ pub trait Guard {
 
     /// The version of the value as it is now.
     fn version(&self) -> Version;
+
+    /// Ends the write: all hosts see it now.
+    ///
+    /// # Errors
+    /// [`Error::Fenced`] if this host was fenced meanwhile: the write may be done or not.
+    fn end(self) -> Result<(), Error>
+    where
+        Self: Sized,
+    {
+        drop(self);
+        Ok(())
+    }
 }
 
 /// A way of sharing whose objects can be held.

@@ -25,8 +25,10 @@ pub enum Change {
 pub struct Item {
     /// The object's version; `None` if there is no such object.
     pub version: Option<Version>,
-    /// Its value, if it is there.
+    /// Its value, if it is there, and not longer than was wanted.
     pub value: Vec<u8>,
+    /// The length of its value in bytes, if it is there.
+    pub value_bytes: u64,
 }
 
 /// How much there is, and is in use.
@@ -159,6 +161,33 @@ pub trait Scheme: Sized {
         for (number, key) in keys.iter().enumerate() {
             let item = &mut items[number];
             item.version = self.read(key.as_ref(), &mut item.value)?;
+            item.value_bytes = item.value.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// As [`multi_get`](Self::multi_get), but of values longer than `most_bytes` only their length.
+    ///
+    /// # Panics
+    /// If there are fewer items than keys.
+    fn multi_get_within<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        most_bytes: u64,
+        items: &mut [Item],
+    ) -> Result<(), Error> {
+        for (number, key) in keys.iter().enumerate() {
+            let item = &mut items[number];
+            let found = self.stat(key.as_ref())?;
+            item.value.clear();
+            (item.value_bytes, item.version) = match found {
+                None => (0, None),
+                Some((bytes, version)) if bytes > most_bytes => (bytes, Some(version)),
+                Some(_) => {
+                    let version = self.read(key.as_ref(), &mut item.value)?;
+                    (item.value.len() as u64, version)
+                }
+            };
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ use tombolo_verify::linearizability::{Verdict, check};
 use tombolo_verify::models::{KeyValue, Operation, Result as Answer};
 use tombolo_workloads::{check_value, fill_value};
 
-use crate::tombolo::{Servers, complaint, output, printed};
+use crate::tombolo::{Running, Servers, complaint, folder, output, printed};
 
 const OPERATIONS: u64 = 1_000_000;
 const KEYS: u64 = 600;
@@ -404,4 +404,33 @@ fn a_host_that_was_fenced_finds_out() {
     }
     let refused = complaint(&["pod", "fence", &servers.spec(), "2"]);
     assert!(refused.contains("host 2 is not in the pod"), "{refused}");
+}
+
+/// The limit of open files used to stay as it was, and the client that was one too many hung.
+#[test]
+fn there_are_as_many_clients_as_files_may_be_open() {
+    let folder = folder();
+    let path = folder.path().join("pod");
+    let path = path.to_str().unwrap();
+    printed(&["pod", "create", path, "--size", "16MiB", "--scr", "1MiB"]);
+    let within = ["sh", "-c", "ulimit -Hn 120 && ulimit -Sn 60 && exec \"$@\"", "sh"];
+    let serve = ["serve", "--pod", path, "--listen", "127.0.0.1:0"];
+    let mut host = Running::start_within(&within, &serve);
+    let line = host.lines.next().unwrap().unwrap();
+    let address = line.split_whitespace().last().unwrap();
+    let mut clients = Vec::new();
+    loop {
+        assert!(clients.len() < 120, "there is a limit");
+        let client = redis::Client::open(format!("redis://{address}/")).unwrap();
+        match client.get_connection() {
+            Ok(connection) => clients.push(connection),
+            Err(error) => {
+                assert!(error.to_string().contains("max number of clients"), "{error}");
+                break;
+            }
+        }
+    }
+    assert!(clients.len() > 40, "{} clients", clients.len());
+    let asked: String = redis::cmd("PING").query(&mut clients[0]).unwrap();
+    assert_eq!(asked, "PONG");
 }

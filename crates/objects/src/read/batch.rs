@@ -5,7 +5,7 @@
 //! and all objects asked for.
 
 use tombolo_memory::Memory;
-use tombolo_sharing::{Item, Part};
+use tombolo_sharing::{Header, Item, Part};
 
 use crate::host::lookup::{BATCH, Candidates};
 use crate::{Error, Objects};
@@ -20,16 +20,49 @@ impl<M: Memory> Objects<M> {
     /// # Panics
     /// If there are fewer items than keys.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K], items: &mut [Item]) -> Result<(), Error> {
+        self.read_parts(keys, Part::Whole, items)
+    }
+
+    /// As [`multi_get`](Self::multi_get), but of values longer than `most_bytes` only their length.
+    ///
+    /// # Errors
+    /// Those of [`multi_get`](Self::multi_get).
+    ///
+    /// # Panics
+    /// If there are fewer items than keys.
+    pub fn multi_get_within<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        most_bytes: u64,
+        items: &mut [Item],
+    ) -> Result<(), Error> {
+        self.read_parts(keys, Part::AtMost(most_bytes), items)
+    }
+
+    #[inline(always)]
+    fn read_parts<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        part: Part,
+        items: &mut [Item],
+    ) -> Result<(), Error> {
         assert!(items.len() >= keys.len(), "{} keys, {} items", keys.len(), items.len());
         if let ([key], [item, ..]) = (keys, &mut *items) {
-            item.version = self.read(key.as_ref(), &mut item.value)?;
+            let header = self.read_part(key.as_ref(), part, &mut item.value)?;
+            keep_header(item, header);
             return Ok(());
         }
         let mut batches = keys.chunks(BATCH).zip(items.chunks_mut(BATCH));
-        batches.try_for_each(|(keys, items)| self.read_together(keys, items))
+        batches.try_for_each(|(keys, items)| self.read_together(keys, part, items))
     }
 
-    fn read_together<K: AsRef<[u8]>>(&self, keys: &[K], items: &mut [Item]) -> Result<(), Error> {
+    #[inline(always)]
+    fn read_together<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        part: Part,
+        items: &mut [Item],
+    ) -> Result<(), Error> {
         let mut hashes = [0; BATCH];
         let hashes = &mut hashes[..keys.len()];
         for (hash, key) in hashes.iter_mut().zip(keys) {
@@ -44,9 +77,8 @@ impl<M: Memory> Objects<M> {
         for ((key, item), (&hash, candidate)) in keys.iter().zip(items).zip(found) {
             self.renew(candidate, hash);
             let (key, value) = (key.as_ref(), &mut item.value);
-            let read =
-                self.read_candidate(hash, candidate.as_ref(), key, Part::Whole, &mut [], value)?;
-            item.version = read.map(|header| header.version);
+            let read = self.read_candidate(hash, candidate.as_ref(), key, part, &mut [], value)?;
+            keep_header(item, read);
         }
         Ok(())
     }
@@ -59,4 +91,10 @@ impl<M: Memory> Objects<M> {
         records.for_each(|record| self.records.prefetch(record));
         found.for_each(|candidate| self.fetch(candidate.lines, Part::Whole));
     }
+}
+
+#[inline(always)]
+fn keep_header(item: &mut Item, header: Option<Header>) {
+    item.version = header.map(|header| header.version);
+    item.value_bytes = header.map_or(0, |header| u64::from(header.value_bytes));
 }

@@ -136,7 +136,7 @@ impl<M: Memory> Objects<M> {
     }
 
     #[inline(always)]
-    fn read_part(
+    pub(crate) fn read_part(
         &self,
         key: &[u8],
         part: Part,
@@ -260,7 +260,9 @@ impl<M: Memory> Objects<M> {
             let _ = self.copy_value(snapshot, header, part, value);
             snapshot.clone()
         })?;
-        if let (Attempt::Good((header, snapshot)), Part::Whole) = (&attempt, part) {
+        if let Attempt::Good((header, snapshot)) = &attempt
+            && part.is_whole(u64::from(header.value_bytes))
+        {
             self.place_after_read(found, snapshot, *header, key, value);
         }
         Ok(attempt.map(|(header, _)| header))
@@ -385,7 +387,7 @@ impl<M: Memory> Objects<M> {
         let lines = extent.count();
         self.fetch(extent.first(), part);
         // Small objects are made fresh whole even for a part, so that the next read finds them so.
-        let whole = matches!(part, Part::Whole) || lines <= self.small_lines;
+        let whole = part.is_whole(extent.bytes()) || lines <= self.small_lines;
         let memory = self.memory();
         let since = memory.moment();
         let after = memory.keeps(sites::READ_INVALIDATE_AFTER_COUNTER);
@@ -428,10 +430,10 @@ impl<M: Memory> Objects<M> {
     pub(crate) fn fetched(&self, slot: Lines, part: Part) -> Lines {
         let lines = match part {
             // An object takes more than four fifths of its slot, or a line more than a small one's.
-            Part::Whole if slot.count() <= self.small_lines => {
+            Part::Whole | Part::AtMost(_) if slot.count() <= self.small_lines => {
                 (slot.count() * 4 / 5 + 1).min(FETCHED)
             }
-            Part::Whole | Part::Nothing | Part::Range(..) => 1,
+            Part::Whole | Part::AtMost(_) | Part::Nothing | Part::Range(..) => 1,
         };
         Lines::new(slot.first(), lines)
     }

@@ -13,6 +13,13 @@ const MAX_VALUE_BYTES: usize = 64 << 20;
 #[derive(Default)]
 pub(crate) struct Map(Mutex<BTreeMap<Vec<u8>, Entry>>);
 
+fn check(entry: &Entry) -> Result<(), StoreError> {
+    if entry.value.len() <= MAX_VALUE_BYTES {
+        return Ok(());
+    }
+    Err(StoreError::Full("the value is too long".to_owned()))
+}
+
 impl Map {
     fn alive(&self, entry: &Entry) -> bool {
         entry.deadline_ms.is_none_or(|deadline| deadline > self.now_ms())
@@ -31,12 +38,7 @@ impl Store for Map {
     }
 
     fn put(&self, key: &[u8], entry: &Entry) -> Result<(), StoreError> {
-        if key.is_empty() {
-            return Err(StoreError::Refused("a key has at least one byte".to_owned()));
-        }
-        if entry.value.len() > MAX_VALUE_BYTES {
-            return Err(StoreError::Full("the value is too long".to_owned()));
-        }
+        check(entry)?;
         self.0.lock().unwrap().insert(key.to_vec(), entry.clone());
         Ok(())
     }
@@ -55,7 +57,10 @@ impl Store for Map {
         let before = map.get(key).filter(|entry| self.alive(entry)).cloned();
         match change(before) {
             Change::Keep => {}
-            Change::Put(entry) => _ = map.insert(key.to_vec(), entry),
+            Change::Put(entry) => {
+                check(&entry)?;
+                map.insert(key.to_vec(), entry);
+            }
             Change::Delete => _ = map.remove(key),
         }
         Ok(())

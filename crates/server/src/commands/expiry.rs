@@ -1,9 +1,9 @@
 //! When keys expire.
 
 use bytes::Bytes;
-use tombolo_kv::Entry;
+use tombolo_kv::DeadlineChange;
 
-use super::{Context, Failure, Outcome, Step, excerpt, integer, is, modify};
+use super::{Context, Failure, Outcome, excerpt, integer, is};
 use crate::reply::Reply;
 
 /// How a time is given.
@@ -126,29 +126,40 @@ impl Conditions {
 }
 
 fn set_deadline(context: &Context<'_>, args: &[Bytes], unit: Unit, command: &str) -> Outcome {
-    let at = Expire::of(context, unit, integer(&args[2])?, command)?;
     let conditions = Conditions::parse(&args[3..])?;
+    let at = Expire::of(context, unit, integer(&args[2])?, command)?;
     let new = deadline(Some(at)).unwrap_or(0);
-    modify(context, &args[1], |before| {
-        let Some(entry) = before.filter(|entry| conditions.allow(entry.deadline_ms, new)) else {
-            return Ok(Step::keep(false));
-        };
-        if new <= context.store().now_ms() {
-            return Ok(Step::delete(true));
+    change_deadline(context, &args[1], |old| {
+        if !conditions.allow(old, new) {
+            DeadlineChange::Keep
+        } else if new <= context.store().now_ms() {
+            DeadlineChange::Delete
+        } else {
+            DeadlineChange::Set(Some(new))
         }
-        Ok(Step::put(Entry { deadline_ms: Some(new), ..entry }, true))
     })
-    .map(Reply::flag)
+}
+
+/// Changes the deadline of a key, and answers whether there was something to be changed.
+fn change_deadline(
+    context: &Context<'_>,
+    key: &[u8],
+    mut decide: impl FnMut(Option<u64>) -> DeadlineChange,
+) -> Outcome {
+    let mut changed = false;
+    let found = context.store().update_deadline(key, &mut |old| {
+        let change = decide(old);
+        changed = change != DeadlineChange::Keep;
+        change
+    })?;
+    Ok(Reply::flag(found && changed))
 }
 
 pub(super) fn persist(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
-    modify(context, &args[1], |before| {
-        Ok(match before.filter(|entry| entry.deadline_ms.is_some()) {
-            Some(entry) => Step::put(Entry { deadline_ms: None, ..entry }, true),
-            None => Step::keep(false),
-        })
+    change_deadline(context, &args[1], |old| match old {
+        None => DeadlineChange::Keep,
+        Some(_) => DeadlineChange::Set(None),
     })
-    .map(Reply::flag)
 }
 
 pub(super) fn ttl(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
@@ -171,8 +182,8 @@ pub(super) fn pexpiretime(context: &mut Context<'_>, args: &[Bytes]) -> Outcome 
 /// no such key.
 fn left(context: &Context<'_>, args: &[Bytes], measure: fn(u64, u64) -> u64) -> Outcome {
     let now = context.store().now_ms();
-    Ok(Reply::Integer(match context.store().get(&args[1])? {
+    Ok(Reply::Integer(match context.store().deadline(&args[1])? {
         None => -2,
-        Some(entry) => entry.deadline_ms.map_or(-1, |deadline| measure(deadline, now) as i64),
+        Some(deadline) => deadline.map_or(-1, |deadline| measure(deadline, now) as i64),
     }))
 }

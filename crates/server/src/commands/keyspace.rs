@@ -1,10 +1,12 @@
 //! Commands on keys, whatever their values.
 
 use std::collections::BTreeSet;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 
-use super::{Context, Failure, MANY, Outcome, integer, is, patiently};
+use super::{Context, Failure, MANY, Outcome, Step, integer, is, modify, patiently};
 use crate::glob;
 use crate::reply::Reply;
 
@@ -23,14 +25,61 @@ pub(super) fn del(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
 pub(super) fn exists(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
     let mut found = 0;
     for key in &args[1..] {
-        found += i64::from(context.store().get(key)?.is_some());
+        found += i64::from(context.exists(key)?);
     }
     Ok(Reply::Integer(found))
 }
 
 pub(super) fn kind(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
-    let found = context.store().get(&args[1])?.is_some();
+    let found = context.exists(&args[1])?;
     Ok(Reply::Simple(if found { "string" } else { "none" }))
+}
+
+pub(super) fn copy(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
+    let mut replace = false;
+    let mut options = args[3..].iter();
+    while let Some(option) = options.next() {
+        if is(option, "replace") {
+            replace = true;
+        } else if is(option, "db") {
+            let number = integer(options.next().ok_or_else(Failure::syntax)?)?;
+            if number != 0 {
+                return Err(Failure::new("ERR DB index is out of range"));
+            }
+        } else {
+            return Err(Failure::syntax());
+        }
+    }
+    let (from, to) = (&args[1], &args[2]);
+    if from == to {
+        return Err(Failure::new("ERR source and destination objects are the same"));
+    }
+    if !replace && context.exists(to)? {
+        return Ok(Reply::flag(false));
+    }
+    context.reserve_value(from)?;
+    let Some(entry) = context.store().get(from)? else { return Ok(Reply::flag(false)) };
+    modify(context, to, |before| {
+        let taken = before.is_some() && !replace;
+        Ok(if taken { Step::keep(false) } else { Step::put(entry.clone(), true) })
+    })
+    .map(Reply::flag)
+}
+
+/// Some key: each call goes on where the last one was, and chooses one of several.
+pub(super) fn random_key(context: &mut Context<'_>, _: &[Bytes]) -> Outcome {
+    let last = &context.shared.random_cursor;
+    // Once to the end of the keys, and once through all of them.
+    for _ in 0..2 {
+        let start = last.load(Ordering::Relaxed);
+        let (next, keys) = patiently(|| context.store().scan(start, 1))?;
+        last.store(next, Ordering::Relaxed);
+        if !keys.is_empty() {
+            let chosen = RandomState::new().hash_one(next) as usize % keys.len();
+            return Ok(Reply::bulk(&keys[chosen]));
+        }
+    }
+    Ok(Reply::Null)
 }
 
 pub(super) fn dbsize(context: &mut Context<'_>, _: &[Bytes]) -> Outcome {

@@ -1,9 +1,12 @@
 //! The commands: a table, and what is common to all of them.
 
 mod admin;
+mod bits;
+mod dump;
 mod expiry;
 mod keyspace;
 mod numbers;
+mod refused;
 mod session;
 mod strings;
 mod table;
@@ -23,23 +26,44 @@ const REDIS_VERSION: &str = "7.4.0";
 pub(crate) struct Context<'a> {
     shared: &'a Shared,
     session: &'a mut Session,
+    /// Bytes that the values in the reply may have.
+    room: u64,
 }
 
 impl Context<'_> {
     fn store(&self) -> &dyn Store {
         &*self.shared.store
     }
+
+    /// Sees that there is room for a reply with so many bytes of values.
+    fn reserve(&self, bytes: u64) -> Result<(), Failure> {
+        if bytes <= self.room { Ok(()) } else { Err(Failure::Room(bytes)) }
+    }
+
+    /// Sees that there is room for the value of `key`.
+    fn reserve_value(&self, key: &[u8]) -> Result<(), Failure> {
+        self.reserve(self.store().stat(key)?.map_or(0, |stat| stat.value_bytes))
+    }
+
+    fn exists(&self, key: &[u8]) -> Result<bool, Failure> {
+        Ok(self.store().deadline(key)?.is_some())
+    }
 }
 
-/// An error reply: its code and text, as the client gets it.
+/// Why a command has no reply but an error, or none yet.
 #[derive(Debug)]
-pub(crate) struct Failure(String);
+pub(crate) enum Failure {
+    /// The error's code and text, as the client gets it.
+    Error(String),
+    /// The reply takes so many bytes, which are more than there is room for: nothing was done.
+    Room(u64),
+}
 
 type Outcome = Result<Reply, Failure>;
 
 impl Failure {
     fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
+        Self::Error(text.into())
     }
 
     fn syntax() -> Self {
@@ -51,22 +75,38 @@ impl Failure {
     }
 
     fn arity(command: &str) -> Self {
-        Self(format!("ERR wrong number of arguments for '{command}' command"))
+        Self::Error(format!("ERR wrong number of arguments for '{command}' command"))
     }
 
     fn subcommand(command: &str, subcommand: &[u8]) -> Self {
         let name = excerpt(subcommand);
-        Self(format!("ERR unknown subcommand '{name}'. Try {command} HELP."))
+        Self::Error(format!("ERR unknown subcommand '{name}'. Try {command} HELP."))
     }
 }
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Full(text) => Self(format!("OOM {text}")),
-            StoreError::Refused(text) => Self(format!("ERR {text}")),
-            StoreError::Unavailable(text) => Self(format!("TRYAGAIN {text}")),
+            StoreError::Full(text) => Self::Error(format!("OOM {text}")),
+            StoreError::Refused(text) => Self::Error(format!("ERR {text}")),
+            StoreError::Unavailable(text) => Self::Error(format!("TRYAGAIN {text}")),
         }
+    }
+}
+
+/// What a request comes to.
+pub(crate) enum Executed {
+    /// Its reply.
+    Replied(Reply),
+    /// Nothing yet: it is to be executed again with room for a reply of so many bytes.
+    NeedsRoom(u64),
+}
+
+fn finish(outcome: Outcome) -> Executed {
+    match outcome {
+        Ok(reply) => Executed::Replied(reply),
+        Err(Failure::Error(text)) => Executed::Replied(Reply::Error(text)),
+        Err(Failure::Room(bytes)) => Executed::NeedsRoom(bytes),
     }
 }
 
@@ -100,25 +140,44 @@ const LARGE_BYTES: usize = 256 << 10;
 /// Requests with more arguments than this, or walks over more keys, take long too.
 const MANY: usize = 1000;
 
-/// Executes a request, which has at least one argument: the command's name.
-pub(crate) fn execute(request: &[Bytes], session: &mut Session, shared: &Shared) -> Reply {
+/// Executes a request, which has at least one argument: the command's name. Values in its reply may
+/// have `room` bytes.
+pub(crate) fn execute(
+    request: &[Bytes],
+    session: &mut Session,
+    shared: &Shared,
+    room: u64,
+) -> Executed {
+    match prepare(request, session) {
+        Err(reply) => Executed::Replied(reply),
+        Ok(command) => {
+            let mut context = Context { shared, session, room };
+            let mut run = || finish((command.run)(&mut context, request));
+            let large = request.len() > MANY || request.iter().any(|arg| arg.len() >= LARGE_BYTES);
+            if large || room > LARGE_BYTES as u64 { patiently(run) } else { run() }
+        }
+    }
+}
+
+/// The command of a request, if that may be executed.
+fn prepare(request: &[Bytes], session: &mut Session) -> Result<&'static Command, Reply> {
+    if let Some(reply) = refused::reply(request, session) {
+        return Err(reply);
+    }
     let Some(command) = table::find(&request[0]) else {
         if is_http(&request[0]) {
             session.closing = true;
-            return Reply::Error("ERR this is not an HTTP server".to_owned());
+            return Err(Reply::Error("ERR this is not an HTTP server".to_owned()));
         }
-        return if session.authenticated { unknown(request) } else { no_authentication() };
+        return Err(if session.authenticated { unknown(request) } else { no_authentication() });
     };
-    if !command.accepts(request.len()) {
-        return Reply::Error(Failure::arity(command.name).0);
-    }
     if !session.authenticated && command.needs_authentication() {
-        return no_authentication();
+        return Err(no_authentication());
     }
-    let mut context = Context { shared, session };
-    let mut run = || (command.run)(&mut context, request).unwrap_or_else(|f| Reply::Error(f.0));
-    let large = request.len() > MANY || request.iter().any(|arg| arg.len() >= LARGE_BYTES);
-    if large { patiently(run) } else { run() }
+    if !command.accepts(request.len()) {
+        return Err(wrong_arity(command.name));
+    }
+    Ok(command)
 }
 
 /// Requests of which several can be done together.
@@ -134,7 +193,7 @@ impl Kind {
     /// Of what kind a request is, if it is of one.
     pub(crate) fn of(request: &[Bytes], session: &Session) -> Option<Self> {
         match request {
-            _ if !session.authenticated => None,
+            _ if !session.authenticated || session.refused_transaction => None,
             [name, _] if is(name, "get") => Some(Self::Get),
             [name, _, value] if is(name, "set") && value.len() < LARGE_BYTES => Some(Self::Set),
             _ => None,
@@ -144,11 +203,23 @@ impl Kind {
 
 /// Gives each of these keys a value; the answers.
 pub(crate) fn set_each(store: &dyn Store, pairs: &[(Bytes, Bytes)]) -> impl Iterator<Item = Reply> {
-    let answer = |outcome| match outcome {
+    let answer = |outcome: Result<(), StoreError>| match outcome {
         Ok(()) => Reply::OK,
-        Err(error) => Reply::Error(Failure::from(error).0),
+        Err(error) => error_of(error.into()),
     };
     store.put_each(pairs).into_iter().map(answer)
+}
+
+fn error_of(failure: Failure) -> Reply {
+    match failure {
+        Failure::Error(text) => Reply::Error(text),
+        // Only commands that return values say so.
+        Failure::Room(_) => Reply::Error("ERR there is no room for the reply".to_owned()),
+    }
+}
+
+fn wrong_arity(command: &str) -> Reply {
+    error_of(Failure::arity(command))
 }
 
 /// Runs what may take long, while other connections move to other threads.
@@ -176,7 +247,12 @@ fn unknown(request: &[Bytes]) -> Reply {
         arguments += &format!("'{}' ", excerpt(argument));
     }
     let arguments = arguments.trim_end_matches('\n');
-    Reply::Error(format!("ERR unknown command '{name}', with args beginning with: {arguments}"))
+    Reply::Error(match refused::type_of(&request[0]) {
+        Some(kind) => {
+            format!("ERR unknown command '{name}': it is for {kind}, and values are strings here")
+        }
+        None => format!("ERR unknown command '{name}', with args beginning with: {arguments}"),
+    })
 }
 
 fn printable(bytes: &[u8]) -> String {

@@ -1,10 +1,11 @@
 //! All commands, in alphabetical order.
 
-use super::{Command, admin, expiry, keyspace, numbers, session, strings};
+use super::{Command, admin, bits, dump, expiry, keyspace, numbers, session, strings};
 
 const READ: &[&str] = &["readonly", "fast"];
 const READ_ALL: &[&str] = &["readonly"];
 const WRITE: &[&str] = &["write", "denyoom", "fast"];
+const WRITE_ALL: &[&str] = &["write", "denyoom"];
 const REMOVE: &[&str] = &["write", "fast"];
 const ADMIN: &[&str] = &["admin", "loading", "stale"];
 const ANY: &[&str] = &["loading", "stale", "fast"];
@@ -12,7 +13,9 @@ const OPEN: &[&str] = &["noscript", "loading", "stale", "fast", "no_auth"];
 
 const NONE: (i64, i64, i64) = (0, 0, 0);
 const ONE: (i64, i64, i64) = (1, 1, 1);
+const TWO: (i64, i64, i64) = (1, 2, 1);
 const ALL: (i64, i64, i64) = (1, -1, 1);
+const REST: (i64, i64, i64) = (2, -1, 1);
 const PAIRS: (i64, i64, i64) = (1, -1, 2);
 
 macro_rules! commands {
@@ -33,13 +36,21 @@ macro_rules! commands {
 commands! {
     "append" "string" 3 WRITE ONE strings::append, "Appends to the value of a key.";
     "auth" "connection" -2 OPEN NONE session::auth, "Authenticates the connection.";
+    "bitcount" "bitmap" -2 READ_ALL ONE bits::bitcount, "Counts the bits that are set in a string.";
+    "bitfield" "bitmap" -2 WRITE ONE bits::bitfield, "Reads and changes integers within a string.";
+    "bitfield_ro" "bitmap" -2 READ ONE bits::bitfield_ro, "Reads integers within a string.";
+    "bitop" "bitmap" -4 WRITE_ALL REST bits::bitop, "Combines the bits of strings into another one.";
+    "bitpos" "bitmap" -3 READ_ALL ONE bits::bitpos, "Finds the first bit that is set, or clear.";
     "client" "connection" -2 ANY NONE session::client, "Tells or sets properties of the connection.";
     "command" "server" -1 ANY NONE admin::command, "Describes the commands.";
     "config" "server" -2 ADMIN NONE admin::config, "Tells how the server is configured.";
+    "copy" "generic" -3 WRITE_ALL TWO keyspace::copy, "Copies the value of a key to another.";
     "dbsize" "server" 1 READ NONE keyspace::dbsize, "Counts the keys.";
     "decr" "string" 2 WRITE ONE numbers::decr, "Subtracts one from the number at a key.";
     "decrby" "string" 3 WRITE ONE numbers::decrby, "Subtracts from the number at a key.";
     "del" "generic" -2 REMOVE ALL keyspace::del, "Removes keys.";
+    "delex" "string" -2 REMOVE ONE bits::delex, "Removes a key if its value is, or is not, what is given.";
+    "dump" "generic" 2 READ_ALL ONE dump::dump, "Returns the value of a key as Redis' files have it.";
     "echo" "connection" 2 ANY NONE session::echo, "Returns what it is given.";
     "exists" "generic" -2 READ ALL keyspace::exists, "Counts which of the keys there are.";
     "expire" "generic" -3 REMOVE ONE expiry::expire, "Makes a key expire after some seconds.";
@@ -48,6 +59,7 @@ commands! {
     "flushall" "server" -1 REMOVE NONE keyspace::flush, "Removes all keys.";
     "flushdb" "server" -1 REMOVE NONE keyspace::flush, "Removes all keys.";
     "get" "string" 2 READ ONE strings::get, "Returns the value of a key.";
+    "getbit" "bitmap" 3 READ ONE bits::getbit, "Returns a bit of a string.";
     "getdel" "string" 2 REMOVE ONE strings::getdel, "Returns the value of a key and removes it.";
     "getex" "string" -2 REMOVE ONE strings::getex, "Returns the value of a key and sets when it expires.";
     "getrange" "string" 4 READ ONE strings::getrange, "Returns part of the value of a key.";
@@ -58,8 +70,9 @@ commands! {
     "incrbyfloat" "string" 3 WRITE ONE numbers::incrbyfloat, "Adds to the fraction at a key.";
     "info" "server" -1 ANY NONE admin::info, "Tells about the server and the pod.";
     "keys" "generic" 2 READ_ALL NONE keyspace::keys, "Returns all keys that match a pattern.";
+    "lcs" "string" -3 READ_ALL TWO bits::lcs, "Finds the longest common subsequence of two strings.";
     "mget" "string" -2 READ ALL strings::mget, "Returns the values of keys.";
-    "mset" "string" -3 WRITE PAIRS strings::mset, "Sets the values of keys, one after the other.";
+    "mset" "string" -3 WRITE PAIRS strings::mset, "Sets the values of keys, all or none.";
     "persist" "generic" 2 REMOVE ONE expiry::persist, "Makes a key last.";
     "pexpire" "generic" -3 REMOVE ONE expiry::pexpire, "Makes a key expire after some milliseconds.";
     "pexpireat" "generic" -3 REMOVE ONE expiry::pexpireat, "Makes a key expire at a time in milliseconds.";
@@ -68,10 +81,13 @@ commands! {
     "psetex" "string" 4 WRITE ONE strings::psetex, "Sets the value of a key for some milliseconds.";
     "pttl" "generic" 2 READ ONE expiry::pttl, "Tells how many milliseconds a key has left.";
     "quit" "connection" -1 OPEN NONE session::quit, "Ends the connection.";
+    "randomkey" "generic" 1 READ_ALL NONE keyspace::random_key, "Returns some key.";
     "reset" "connection" 1 OPEN NONE session::reset, "Forgets what the connection was told.";
+    "restore" "generic" -4 WRITE_ALL ONE dump::restore, "Gives a key a value that DUMP has returned.";
     "scan" "generic" -2 READ_ALL NONE keyspace::scan, "Walks through the keys.";
     "select" "connection" 2 ANY NONE session::select, "Chooses database 0, the only one.";
     "set" "string" -3 WRITE ONE strings::set, "Sets the value of a key.";
+    "setbit" "bitmap" 4 WRITE ONE bits::setbit, "Sets or clears a bit of a string.";
     "setex" "string" 4 WRITE ONE strings::setex, "Sets the value of a key for some seconds.";
     "setnx" "string" 3 WRITE ONE strings::setnx, "Sets the value of a key that has none.";
     "setrange" "string" 4 WRITE ONE strings::setrange, "Overwrites part of the value of a key.";

@@ -1,7 +1,7 @@
 //! A client that knows just enough of the protocol to tell where a reply ends.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +19,12 @@ pub(crate) struct Client(BufReader<TcpStream>);
 
 impl Client {
     pub(crate) fn of(server: &Server) -> Self {
-        let stream = TcpStream::connect(server.local_addr()).unwrap();
+        Self::to(server.local_addr())
+    }
+
+    pub(crate) fn to(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         Self(BufReader::new(stream))
     }
@@ -37,9 +42,13 @@ impl Client {
 
     /// The next reply, in raw form.
     pub(crate) fn reply(&mut self) -> String {
+        String::from_utf8_lossy(&self.raw_reply()).into_owned()
+    }
+
+    pub(crate) fn raw_reply(&mut self) -> Vec<u8> {
         let mut raw = Vec::new();
         self.read_reply(&mut raw);
-        String::from_utf8_lossy(&raw).into_owned()
+        raw
     }
 
     fn read_reply(&mut self, raw: &mut Vec<u8>) {

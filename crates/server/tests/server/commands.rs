@@ -121,7 +121,7 @@ const SCRIPT: &[(&str, &str)] = &[
     ("SELECT x", "-ERR value is not an integer or out of range"),
     ("GET", "-ERR wrong number of arguments for 'get' command"),
     ("PING a b", "-ERR wrong number of arguments for 'ping' command"),
-    ("LPUSH list x", "-ERR unknown command 'LPUSH', with args beginning with: 'list' 'x' "),
+    ("NONSENSE list x", "-ERR unknown command 'NONSENSE', with args beginning with: 'list' 'x' "),
     ("CLIENT SETNAME me", "+OK"),
     ("CLIENT GETNAME", "$2|me"),
     ("CLIENT SETINFO LIB-NAME test", "+OK"),
@@ -237,4 +237,103 @@ fn the_server_describes_itself() {
     assert!(client.ask("COMMAND DOCS get").contains("summary"));
     assert!(client.ask("COMMAND INFO get nothing").ends_with("$-1\r\n"));
     assert!(client.ask("TIME").starts_with("*2\r\n"));
+}
+
+/// `MULTI` used to be refused, and the commands after it executed.
+#[test]
+fn what_follows_a_refused_multi_is_not_executed() {
+    let server = server(|_| ());
+    let mut client = Client::of(&server);
+    assert_eq!(client.ask("EXEC"), "-ERR EXEC without MULTI\r\n");
+    assert_eq!(client.ask("DISCARD"), "-ERR DISCARD without MULTI\r\n");
+    let words: [&[&[u8]]; 6] = [
+        &[b"MULTI"],
+        &[b"SET", b"a", b"1"],
+        &[b"GET", b"a"],
+        &[b"INCR", b"b"],
+        &[b"PING"],
+        &[b"EXEC"],
+    ];
+    client.send(&words.map(request).concat());
+    assert!(client.reply().starts_with("-ERR transactions are not supported"));
+    for _ in 0..4 {
+        assert!(client.reply().starts_with("-ERR not executed"));
+    }
+    assert!(client.reply().starts_with("-EXECABORT "));
+    assert_eq!(client.ask("EXISTS a b"), ":0\r\n");
+    client.ask("MULTI");
+    assert!(client.ask("WATCH a").starts_with("-ERR not executed"));
+    assert_eq!(client.ask("DISCARD"), "+OK\r\n");
+    client.ask("MULTI");
+    assert_eq!(client.ask("RESET"), "+RESET\r\n");
+    assert_eq!(client.ask("SET a 1"), "+OK\r\n");
+    assert!(client.ask("WATCH a").starts_with("-ERR transactions are not supported"));
+    assert_eq!(client.ask("UNWATCH"), "+OK\r\n");
+}
+
+/// `MSET` in a store without room for all used to set the first keys.
+#[test]
+fn mset_sets_all_or_nothing() {
+    let server = server(|_| ());
+    let mut client = Client::of(&server);
+    client.ask("MSET a 1 b 2");
+    client.ask("PEXPIREAT b 4102444800000");
+    let long = vec![b'x'; 64 << 20 | 1];
+    client.send(&request(&[b"MSET", b"a", b"new", b"b", b"new", b"c", b"new", b"d", &long]));
+    assert!(client.reply().starts_with("-OOM "));
+    assert_eq!(client.ask("MGET a b c d"), "*4\r\n$1\r\n1\r\n$1\r\n2\r\n$-1\r\n$-1\r\n");
+    assert_eq!(client.ask("PEXPIRETIME b"), ":4102444800000\r\n");
+}
+
+#[test]
+fn commands_on_other_types_are_refused_in_a_sentence() {
+    let server = server(|_| ());
+    let mut client = Client::of(&server);
+    let reply = client.ask("HGETALL k");
+    let expected = "-ERR unknown command 'HGETALL': it is for hashes, and values are strings here";
+    assert_eq!(reply.trim_end(), expected);
+}
+
+/// What a Redis of the seventh version does not know, or answers at random.
+#[test]
+fn newer_commands_and_those_on_whole_values() {
+    let server = server(|_| ());
+    let mut client = Client::of(&server);
+    for (command, expected) in [
+        ("RANDOMKEY", "$-1"),
+        ("SET k v IFEQ w", "$-1"),
+        ("SET k v IFNE w", "+OK"),
+        ("SET k w IFEQ v", "+OK"),
+        ("SET k x IFEQ v GET", "$1|w"),
+        ("SET k x IFNE w", "$-1"),
+        ("SET k x IFEQ w NX", "-ERR syntax error"),
+        ("DELEX k IFEQ v", ":0"),
+        ("DELEX k IFNE w", ":0"),
+        ("RANDOMKEY", "$1|k"),
+        ("DELEX k IFEQ w", ":1"),
+        ("DELEX k IFEQ w", ":0"),
+        ("DELEX k IFSAME w", "-ERR Invalid condition 'IFSAME'"),
+        ("SET from 12345 EX 100", "+OK"),
+        ("COPY from to", ":1"),
+        ("TTL to", ":100"),
+        ("COPY from to DB 1", "-ERR DB index is out of range"),
+    ] {
+        let reply = client.ask(command).trim_end().replace("\r\n", "|");
+        assert_eq!(reply, expected, "{command}");
+    }
+    client.send(&request(&[b"DUMP", b"from"]));
+    let dumped = client.raw_reply();
+    let text = dumped.iter().position(|&byte| byte == b'\n').unwrap() + 1;
+    let dumped = dumped[text..dumped.len() - 2].to_vec();
+    let mut restore = |ttl: &str, options: &[&[u8]]| {
+        let words: [&[u8]; 4] = [b"RESTORE", b"again", ttl.as_bytes(), &dumped];
+        client.send(&request(&[&words[..], options].concat()));
+        client.reply()
+    };
+    assert_eq!(restore("0", &[]), "+OK\r\n");
+    assert_eq!(restore("0", &[]), "-BUSYKEY Target key name already exists.\r\n");
+    assert_eq!(restore("100000", &[b"REPLACE"]), "+OK\r\n");
+    assert_eq!(restore("-1", &[b"REPLACE"]), "-ERR Invalid TTL value, must be >= 0\r\n");
+    assert_eq!(client.ask("GET again"), "$5\r\n12345\r\n");
+    assert_eq!(client.ask("TTL again"), ":100\r\n");
 }

@@ -197,3 +197,49 @@ fn what_cannot_be_listened_on_is_said() {
     let exposed = start("0.0.0.0:0");
     assert!(exposed.to_string().contains("set a password"), "{exposed}");
 }
+
+/// Replies to 32 pipelined requests of a large value used to be held all at once.
+#[test]
+fn large_replies_wait_for_room() {
+    let server = server(|config| config.reply_bytes = 1 << 20);
+    let value = vec![b'v'; 3 << 20];
+    let mut writer = Client::of(&server);
+    writer.send(&request(&[b"SET", b"large", &value]));
+    assert_eq!(writer.reply(), "+OK\r\n");
+    writer.ask("SET small 1");
+    let expected = format!("${}\r\n{}\r\n", value.len(), String::from_utf8(value).unwrap());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut client = Client::of(&server);
+                let mut requests = Vec::new();
+                for _ in 0..5 {
+                    requests.extend(request(&[b"GET", b"small"]));
+                    requests.extend(request(&[b"GET", b"large"]));
+                    requests.extend(request(&[b"MGET", b"small", b"large"]));
+                    requests.extend(request(&[b"GETRANGE", b"large", b"1", b"-1"]));
+                }
+                client.send(&requests);
+                for _ in 0..5 {
+                    assert_eq!(client.reply(), "$1\r\n1\r\n");
+                    assert!(client.reply() == expected);
+                    assert!(client.reply() == format!("*2\r\n$1\r\n1\r\n{expected}"));
+                    assert_eq!(client.reply().len(), expected.len() - 1);
+                }
+            });
+        }
+    });
+}
+
+/// Small values of a pipeline are sent while it is being answered.
+#[test]
+fn a_long_pipeline_of_middling_values_is_answered_in_pieces() {
+    let server = server(|_| ());
+    let mut client = Client::of(&server);
+    client.send(&request(&[b"SET", b"k", &[b'v'; 60_000]]));
+    assert_eq!(client.reply(), "+OK\r\n");
+    client.send(&request(&[b"GET", b"k"]).repeat(100));
+    for _ in 0..100 {
+        assert_eq!(client.reply().len(), 60_000 + 10);
+    }
+}

@@ -1,5 +1,6 @@
 //! The server over a socket, byte by byte.
 
+mod against_redis;
 mod client;
 mod commands;
 mod connections;
