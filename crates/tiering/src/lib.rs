@@ -48,7 +48,6 @@ mod server;
 mod shared;
 mod stats;
 mod sync;
-mod thrash;
 mod transaction;
 mod worker;
 

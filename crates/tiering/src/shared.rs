@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tombolo_memory::paging::{Refusal, page_bytes};
+use tombolo_placement::Thrash;
 
 use crate::Options;
 use crate::area::Area;
@@ -12,7 +13,6 @@ use crate::page::{Flags, Phase, State};
 use crate::queues::Queues;
 use crate::stats::{Count, Counters, Stats};
 use crate::sync::{Mutex, RwLock};
-use crate::thrash::Thrash;
 use crate::transaction::Outcome;
 
 /// State of a heap.

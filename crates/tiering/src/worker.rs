@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
 use tombolo_memory::paging::Refusal;
-use tombolo_placement::Place;
+use tombolo_placement::{Place, Turn};
 
 use crate::area::{Area, Desk, Kernel, OnePage};
 use crate::finder::Finder;
@@ -17,7 +17,6 @@ use crate::page::{Flags, Phase};
 use crate::report::Report;
 use crate::shared::Shared;
 use crate::stats::Count;
-use crate::thrash::Turn;
 use crate::transaction::Outcome;
 
 /// Passes over a batch of pages, as in NOMAD.

@@ -40,6 +40,7 @@ mod profile;
 mod shared;
 mod simulation;
 mod sparse;
+mod tiers;
 mod world;
 
 pub use cache::{Key, Line, Place, Region};
@@ -54,6 +55,7 @@ pub use profile::{
 };
 pub use shared::Note;
 pub use simulation::{Simulation, Spec};
+pub use tiers::{TierSpeed, Tiers};
 
 /// Virtual time in picoseconds.
 pub type Ps = u64;

@@ -6,6 +6,8 @@ use serde::Deserialize;
 use thiserror::Error;
 use tombolo_coherence::{BACK_INVALIDATION, Filter, INVALIDATING, Protocol, SHARING};
 
+use crate::Tiers;
+
 /// A pod to be simulated, as read from TOML. Times are in nanoseconds, bandwidths in GB/s (10^9).
 ///
 /// `docs/simulation.md` explains every entry; `profiles/` has one file per machine, which says of
@@ -44,6 +46,9 @@ pub struct Profile {
     /// Kinds of far memory, from near to far, where a figure compares them.
     #[serde(default)]
     pub tier: Vec<Tier>,
+    /// Two tiers between which pages move, if the machine has them.
+    #[serde(default)]
+    pub tiers: Option<Tiers>,
     /// What the steps of a database take, likewise, if databases run on it.
     pub database: Option<Database>,
     /// What each host's log is written to, if databases run on it.
@@ -137,7 +142,8 @@ pub struct Memory {
 }
 
 impl Memory {
-    pub(crate) fn bandwidth(&self) -> Bandwidth {
+    /// Its bandwidth alone.
+    pub fn bandwidth(&self) -> Bandwidth {
         Bandwidth { gb_per_s: self.gb_per_s, curve: self.curve.clone() }
     }
 }
@@ -385,6 +391,9 @@ impl Profile {
             if !curve.is_sorted_by(|a, b| a[0] < b[0] && a[1] <= b[1]) {
                 return Err(format!("{name}.curve does not rise: {curve:?}"));
             }
+        }
+        for (name, value) in self.tiers.iter().flat_map(Tiers::entries) {
+            within(name, value, 0.01, 1e5)?;
         }
         for tier in &self.tier {
             let Tier { name, line_ns, page_ns, copy_ns, migrate_ns } = tier;

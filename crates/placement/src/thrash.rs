@@ -11,7 +11,7 @@ const PROBE: u32 = 100;
 
 /// What a window has shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub enum Turn {
     /// Promotions stop.
     Stop,
     /// They go on.
@@ -20,7 +20,7 @@ pub(crate) enum Turn {
 
 /// Whether promotions are worth it.
 #[derive(Debug, Default)]
-pub(crate) struct Thrash {
+pub struct Thrash {
     asked: u32,
     promoted: u32,
     demoted: u32,
@@ -28,26 +28,29 @@ pub(crate) struct Thrash {
 }
 
 impl Thrash {
-    pub(crate) fn is_stopped(&self) -> bool {
+    /// Whether promotions are stopped.
+    pub fn is_stopped(&self) -> bool {
         self.is_stopped
     }
 
     /// Asks for a promotion; whether it may be made.
-    pub(crate) fn ask(&mut self) -> bool {
+    pub fn ask(&mut self) -> bool {
         self.asked += 1;
         !self.is_stopped || self.asked.is_multiple_of(PROBE)
     }
 
-    pub(crate) fn promoted(&mut self) {
+    /// A promotion was made.
+    pub fn promoted(&mut self) {
         self.promoted += 1;
     }
 
-    pub(crate) fn demoted(&mut self) {
+    /// A page went down.
+    pub fn demoted(&mut self) {
         self.demoted += 1;
     }
 
     /// Ends the window if it is over, and says what changes.
-    pub(crate) fn turn(&mut self) -> Option<Turn> {
+    pub fn turn(&mut self) -> Option<Turn> {
         if self.asked < WINDOW {
             return None;
         }
