@@ -18,6 +18,7 @@ mod database;
 mod engine;
 mod error;
 pub mod hosts;
+mod local_rows;
 mod locks;
 pub mod log;
 mod ordered_key;
@@ -37,6 +38,7 @@ pub use engine::{
     TableSpec, Transaction,
 };
 pub use error::{Conflict, TxError};
+pub use local_rows::LocalRows;
 pub use locks::{Locks, Mode};
 pub use ordered_key::{MAX_KEY_BYTES, MAX_KEY_WORDS, OrderedKey, key_width};
 pub use ordered_map::OrderedMap;

@@ -91,6 +91,9 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "tigon" Long transactions::anything_goes;
     "tigon-rows-move" Long transactions::rows_move;
     "tigon-nodes" Long transactions::nodes_come_and_go;
+    "tigon-variants" Long transactions::variants;
+    "tigon-least-recently-used" Long transactions::least_recently_used;
+    "tigon-no-gap-locks" Long transactions::no_gap_locks;
     "tigon-logged" Long database_deaths::all_live;
     "tigon-hosts-meet" Long transactions::tigon_meets;
     "ds2pl-hosts-meet" Long transactions::ds2pl_meets;
@@ -318,6 +321,7 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("hcmeta.chunk.claim", "hcmeta-scarce-space"),
     ("database.home.claim", "ds2pl-hosts-meet"),
     ("tigon.ghost.epoch", "tigon-logged"),
+    ("tigon.usage.latch", "tigon-least-recently-used"),
     ("pod.heap.take", "heap-of-two"),
     ("hcmeta.clock.step", "hcmeta-churn"),
     ("hcmeta.host.count", "hcmeta-leave-and-return"),

@@ -23,7 +23,7 @@ use tombolo_pod::{
 };
 use tombolo_shared_nothing::{LogicalLeases, Protocol, SharedNothing, TwoPhaseLocking};
 use tombolo_simulator::{Config, Deaths, Kills, SimMemory, Simulation, Trial};
-use tombolo_tigon::Tigon;
+use tombolo_tigon::{Coherence, Tigon, Variant, Victims};
 
 use crate::world::Busy;
 
@@ -76,6 +76,8 @@ struct Setup {
     budget: u64,
     /// Whether phantoms are prevented. If not, transactions neither insert nor delete rows.
     no_phantoms: bool,
+    /// Which Tigon it is, where it is Tigon.
+    variant: Variant,
 }
 
 /// An engine that is put to the test.
@@ -130,6 +132,7 @@ impl Tested for Tigon<SimMemory> {
         let options = tombolo_tigon::Options {
             scr_budget: Some(setup.budget),
             commit: group(),
+            variant: setup.variant,
             ..tombolo_tigon::Options::new(specs())
         };
         Self::join(host, area, options).map_err(|error| error.to_string())
@@ -524,12 +527,19 @@ fn load(db: &impl Engine, keys: u64) {
     }
 }
 
-const SHORT: Setup =
-    Setup { hosts: 2, clients: 1, transactions: 4, keys: 5, budget: 600, no_phantoms: true };
+const SHORT: Setup = Setup {
+    hosts: 2,
+    clients: 1,
+    transactions: 4,
+    keys: 5,
+    budget: 600,
+    no_phantoms: true,
+    variant: Variant::USUAL,
+};
 
 fn long(trial: &Trial) -> Setup {
     let hosts = trial.hosts_or(3);
-    Setup { hosts, clients: 2, transactions: 6, keys: 5, budget: u64::MAX, no_phantoms: true }
+    Setup { hosts, clients: 2, transactions: 6, budget: u64::MAX, ..SHORT }
 }
 
 /// Three hosts, and room for all rows in SCR.
@@ -547,6 +557,42 @@ pub(crate) fn rows_move(trial: &Trial) {
 pub(crate) fn nodes_come_and_go(trial: &Trial) {
     let hosts = trial.hosts_or(2);
     run::<Tigon<SimMemory>>(trial, Setup { hosts, keys: 40, budget: 1500, ..long(trial) });
+}
+
+/// Variants that are serializable, one for each seed, while rows move out all the time.
+pub(crate) fn variants(trial: &Trial) {
+    let of_coherence = |coherence| Variant { coherence, ..Variant::USUAL };
+    let of_victims = |victims| Variant { victims, ..Variant::USUAL };
+    let variants = [
+        of_coherence(Coherence::OneReader),
+        of_coherence(Coherence::Uncached),
+        of_coherence(Coherence::Hardware),
+        of_victims(Victims::LeastRecentlyUsed),
+        of_victims(Victims::First),
+        Variant { shortcuts: false, ..Variant::USUAL },
+        Variant { dirty_bit: false, ..Variant::USUAL },
+    ];
+    let variant = variants[(trial.seed % variants.len() as u64) as usize];
+    let hosts = trial.hosts_or(2);
+    let setup = Setup { hosts, transactions: 8, budget: 400, variant, ..long(trial) };
+    run::<Tigon<SimMemory>>(trial, setup);
+}
+
+/// The rows that move out are those that other hosts have not used for the longest time.
+pub(crate) fn least_recently_used(trial: &Trial) {
+    let variant = Variant { victims: Victims::LeastRecentlyUsed, ..Variant::USUAL };
+    let hosts = trial.hosts_or(3);
+    // Few rows that all use, so that many use one list at once.
+    let setup = Setup { hosts, transactions: 8, keys: 3, budget: 400, variant, ..long(trial) };
+    run::<Tigon<SimMemory>>(trial, setup);
+}
+
+/// Gaps are not locked. No row comes or goes, since that lets phantoms in.
+pub(crate) fn no_gap_locks(trial: &Trial) {
+    let variant = Variant { next_key_locks: false, ..Variant::USUAL };
+    let hosts = trial.hosts_or(2);
+    let long = Setup { hosts, transactions: 8, budget: 300, ..long(trial) };
+    run::<Tigon<SimMemory>>(trial, Setup { no_phantoms: false, variant, ..long });
 }
 
 /// One client on each of two hosts.

@@ -116,7 +116,9 @@ impl<M: Memory, P: Protocol> Branch<M, P> {
         mode: Mode,
         to: &mut Vec<u8>,
     ) -> Result<Found, Conflict> {
-        let rows = on.partition(place).rows.lock();
+        let partition = on.partition(place);
+        let rows = partition.rows.lock();
+        partition.local.searches(on.memory, &rows.tree, key);
         if let Some(row) = rows.tree.get(key) {
             return self.access(on, place, *key, row, mode, to);
         }
@@ -159,7 +161,7 @@ impl<M: Memory, P: Protocol> Branch<M, P> {
         mode: Mode,
         to: &mut Vec<u8>,
     ) -> Result<Found, Conflict> {
-        on.memory.works(Work::Lock);
+        on.memory.works(Work::Row);
         let known = self.by_row.get(&address(row)).copied();
         let mut content = row.content.lock();
         let (mut held, lease) = (None, content.lease);
@@ -186,6 +188,7 @@ impl<M: Memory, P: Protocol> Branch<M, P> {
         }
         let start = to.len();
         to.extend_from_slice(&content.bytes);
+        on.partition(place).local.uses(on.memory, &key, false, content.bytes.len());
         let Content { is_valid, version, .. } = *content;
         Ok(Found { access: Some(number), is_valid, version, lease, row: start..to.len() })
     }
@@ -211,7 +214,9 @@ impl<M: Memory, P: Protocol> Branch<M, P> {
         key: &OrderedKey,
         to: &mut Vec<u8>,
     ) -> Result<Found, Conflict> {
-        let mut rows = on.partition(place).rows.lock();
+        let partition = on.partition(place);
+        let mut rows = partition.rows.lock();
+        partition.local.searches(on.memory, &rows.tree, key);
         if let Some(row) = rows.tree.get(key).cloned() {
             let start = to.len();
             let found = self.access(on, place, *key, &row, Mode::Shared, to)?;
@@ -251,7 +256,8 @@ impl<M: Memory, P: Protocol> Branch<M, P> {
         each: &mut EachFound<'_>,
         has_room: &dyn Fn() -> bool,
     ) -> Result<ScanEnd, Conflict> {
-        let rows = on.partition(place).rows.lock();
+        let partition = on.partition(place);
+        let rows = partition.rows.lock();
         let forward = stretch.direction == Direction::Forward;
         let (upper, with_upper) = stretch.upper;
         let mut end = ScanEnd::default();
@@ -262,6 +268,7 @@ impl<M: Memory, P: Protocol> Branch<M, P> {
         let mut from = if forward { stretch.lower } else { stretch.upper };
         let (mut buffer, mut count) = (Vec::new(), 0);
         while count < stretch.limit && has_room() {
+            partition.local.searches(on.memory, &rows.tree, &from.0);
             let next = if forward {
                 rows.tree.after(&from.0, from.1)
             } else {
@@ -434,8 +441,11 @@ impl<M: Memory, P: Protocol> Branch<M, P> {
             self.log.append(epoch, changes);
         }
         for (access, version) in changed {
-            let mut content = access.row.content.lock();
             let row = access.change.row().map(|row| &self.redo[row.clone()]);
+            on.memory.works(Work::Change);
+            let bytes = row.map_or(0, <[u8]>::len);
+            on.partition(access.place).local.uses(on.memory, &access.key, true, bytes);
+            let mut content = access.row.content.lock();
             content.is_valid = row.is_some();
             content.bytes = row.unwrap_or_default().into();
             (content.version, content.lease) = (version, Lease::written(at));

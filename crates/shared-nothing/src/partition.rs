@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tombolo_database::{Locks, OrderedKey, OrderedMap, Version};
+use tombolo_database::{LocalRows, Locks, OrderedKey, OrderedMap, Version};
 use tombolo_memory::{HostMutex, Memory};
 
 /// When a row was written, and until when what it is can be read: logical times.
@@ -56,6 +56,7 @@ impl<M: Memory> Row<M> {
 
 /// The rows of a table that are at home together.
 pub(crate) struct Partition<M: Memory> {
+    pub(crate) local: LocalRows,
     pub(crate) rows: HostMutex<M, Rows<M>>,
 }
 
@@ -83,11 +84,12 @@ impl<M: Memory> Rows<M> {
 }
 
 impl<M: Memory> Partition<M> {
-    pub(crate) fn new(width: usize) -> Self {
+    /// A partition whose keys take `width` words, with a name that no other of the host has.
+    pub(crate) fn new(width: usize, name: u64) -> Self {
         let mut tree = OrderedMap::new(width);
         tree.insert(&OrderedKey::END, Row::new(Content::default()));
         let rows = Rows { tree, ghosts: VecDeque::new() };
-        Self { rows: HostMutex::<M, _>::new(rows) }
+        Self { local: LocalRows::new(name), rows: HostMutex::<M, _>::new(rows) }
     }
 
     /// A row that was deleted is looked at later.
@@ -137,7 +139,7 @@ mod tests {
     use super::*;
 
     fn ghost(version: Version) -> (Partition<Mapped>, OrderedKey, Arc<Row<Mapped>>) {
-        let (partition, key) = (Partition::<Mapped>::new(1), OrderedKey::new(b"key", 1));
+        let (partition, key) = (Partition::<Mapped>::new(1, 1), OrderedKey::new(b"key", 1));
         let lease = Lease { wts: 3, rts: 5 };
         let row = Row::new(Content { version, lease, ..Content::default() });
         partition.rows.lock().add_ghost(&key, &row);

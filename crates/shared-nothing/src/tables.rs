@@ -32,15 +32,18 @@ impl<M: Memory> Table<M> {
 
 impl<M: Memory> Tables<M> {
     pub(crate) fn new(specs: Vec<TableSpec>, partitions: u32, homes: u8, own: u8) -> Self {
-        let table = |spec: &TableSpec| {
+        let table = |(table, spec): (u64, &TableSpec)| {
             let width = key_width(spec.key_bytes);
             if spec.partitioning == Partitioning::Replicated {
                 return Table::Replicated(Replica::new(width));
             }
-            let partition = |number| (home_of(number, homes) == own).then(|| Partition::new(width));
+            let partition = |number| {
+                let name = (table + 1) << u32::BITS | u64::from(number);
+                (home_of(number, homes) == own).then(|| Partition::new(width, name))
+            };
             Table::Partitioned((0..partitions).map(partition).collect())
         };
-        let tables = specs.iter().map(table).collect();
+        let tables = (0..).zip(&specs).map(table).collect();
         Self { specs, tables, partitions, homes }
     }
 

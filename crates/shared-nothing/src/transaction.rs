@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use hashbrown::HashMap;
 use tombolo_database::{
-    Bounds, Commit, Conflict, Direction, EachRow, MAX_KEY_WORDS, Mode, OrderedKey, Scan, TableId,
-    Transaction, TxError, Version, key_width,
+    Bounds, Commit, Conflict, Direction, EachRow, MAX_KEY_WORDS, Mode, OrderedKey, Replica, Scan,
+    TableId, Transaction, TxError, Version, key_width,
 };
 use tombolo_memory::lock_api::MutexGuard;
 use tombolo_memory::{Memory, Work};
@@ -86,7 +86,7 @@ impl<'a, M: Memory, P: Protocol> Tx<'a, M, P> {
     pub(crate) fn new(db: &'a SharedNothing<M, P>, worker: usize) -> Self {
         // What goes wrong here goes wrong at the commit again.
         let _ = db.serve();
-        db.memory().works(Work::Operation);
+        db.memory().works(Work::Transaction);
         let mut caller = db.caller(worker);
         caller.transaction = caller.transaction.wrapping_add(1);
         let mut branch = db.branch(db.homes.own(), worker as u16);
@@ -250,6 +250,8 @@ impl<'a, M: Memory, P: Protocol> Tx<'a, M, P> {
         let Some((place, ordered)) = self.place(table, key)? else {
             let width = self.db.tables.width(table);
             let replica = self.db.tables.replica(table);
+            let height = replica.map_or(0, Replica::height);
+            (0..height).for_each(|_| self.db.memory().works(Work::Node));
             return Ok(replica.and_then(|replica| replica.get(&OrderedKey::new(key, width))));
         };
         let Some(number) = self.reach(place, ordered, mode)? else { return Ok(None) };

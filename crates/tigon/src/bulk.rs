@@ -87,7 +87,7 @@ impl<M: Memory> Tigon<M> {
                             hint: "give it more SCR and more LNR, or share fewer rows",
                         });
                     }
-                    shared += 1;
+                    shared += u64::from(moved == Some(Moved::Done));
                 }
             }
         }

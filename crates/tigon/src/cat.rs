@@ -25,7 +25,9 @@ use crate::index::RecordAt;
 use crate::layout::Places;
 use crate::record::Record;
 use crate::row::{HEAD_BYTES, Slot, decode_head, encode_head};
+use crate::scr_row;
 use crate::sites;
+use crate::variant::{Coherence, Variant};
 
 /// Memory that is to be used again.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +43,7 @@ pub(crate) struct Cat<M: Memory> {
     places: Places,
     /// This host's own.
     pub(crate) home: u8,
+    pub(crate) variant: Variant,
     pub(crate) group: Arc<GroupCommit<M>>,
     scr: Heap<M>,
     rows: Heap<M>,
@@ -51,7 +54,12 @@ pub(crate) struct Cat<M: Memory> {
 }
 
 impl<M: Memory> Cat<M> {
-    pub(crate) fn new(homes: Homes<M>, places: Places, group: Arc<GroupCommit<M>>) -> Self {
+    pub(crate) fn new(
+        homes: Homes<M>,
+        places: Places,
+        group: Arc<GroupCommit<M>>,
+        variant: Variant,
+    ) -> Self {
         let (memory, home) = (homes.memory(), homes.own());
         let share = f64::from(home) / f64::from(places.shape.homes);
         Self {
@@ -62,6 +70,7 @@ impl<M: Memory> Cat<M> {
             homes,
             places,
             home,
+            variant,
             group,
         }
     }
@@ -105,9 +114,15 @@ impl<M: Memory> Cat<M> {
     /// record, which says that this host's caches are current.
     #[track_caller]
     pub(crate) fn read(&self, record: Record, slot: Slot, to: &mut Vec<u8>) -> (Version, Record) {
+        let coherence = self.variant.coherence;
+        if coherence == Coherence::Hardware {
+            return (scr_row::read(self.memory(), slot, to), record);
+        }
         let memory = self.memory();
         let since = memory.moment();
-        let stale = !record.is_current(self.home);
+        let stale = coherence == Coherence::Uncached || !record.is_current(self.home);
+        let alone = stale && coherence == Coherence::OneReader;
+        let record = if alone { record.without_current() } else { record };
         memory.consume(sites::ROW_INVALIDATE, |_| ((), stale.then(|| slot.lines())));
         let mut head = [0; HEAD_BYTES];
         memory.read(slot.at(), &mut head);
@@ -129,6 +144,10 @@ impl<M: Memory> Cat<M> {
         row: &[u8],
     ) {
         let memory = self.memory();
+        if self.variant.coherence == Coherence::Hardware {
+            scr_row::write(memory, slot, version, row);
+            return self.release(at, record);
+        }
         memory.takes(slot.lines());
         let record = self.written(record);
         self.put(slot, version, row, |_| self.release(at, record));
@@ -150,6 +169,10 @@ impl<M: Memory> Cat<M> {
         version: Version,
         row: &[u8],
     ) {
+        if self.variant.coherence == Coherence::Hardware {
+            scr_row::write(self.memory(), slot, version, row);
+            return self.memory().store(at.word(), record.0);
+        }
         self.memory().takes_blank(slot.lines());
         let record = record.with_current(self.home);
         self.put(slot, version, row, |memory| memory.store(at.word(), record.0));
@@ -180,16 +203,38 @@ impl<M: Memory> Cat<M> {
 
     /// A slot for a row.
     pub(crate) fn reserve_slot(&self, bytes: u64) -> Option<Slot> {
-        let at = self.rows.reserve(bytes).or_else(|| {
-            self.reclaim();
-            self.rows.reserve(bytes)
-        })?;
+        let at = if self.variant.coherence == Coherence::Hardware {
+            self.reserve_scr(bytes)?
+        } else {
+            self.rows.reserve(bytes).or_else(|| {
+                self.reclaim();
+                self.rows.reserve(bytes)
+            })?
+        };
         Some(Slot { line: at / tombolo_memory::LINE_BYTES, bytes })
     }
 
     /// Frees a slot that no other host knows.
     pub(crate) fn free_slot(&self, slot: Slot) {
-        self.rows.free(slot.at().offset(), slot.bytes);
+        let heap =
+            if self.variant.coherence == Coherence::Hardware { &self.scr } else { &self.rows };
+        heap.free(slot.at().offset(), slot.bytes);
+    }
+
+    /// As [`retire`](Self::retire), of the slot of a row.
+    pub(crate) fn retire_slot(&self, slot: Slot) {
+        self.retire(match self.variant.coherence {
+            Coherence::Hardware => Retired::Scr { at: slot.at().offset(), bytes: slot.bytes },
+            _ => Retired::Row(slot),
+        });
+    }
+
+    /// Takes the lines of a slot that no host knows from this host.
+    pub(crate) fn unmake(&self, slot: Slot) {
+        if self.variant.coherence != Coherence::Hardware {
+            self.memory().gives(slot.lines(), 0);
+        }
+        self.free_slot(slot);
     }
 
     /// Bytes of SCR that this host's shared rows take, without what is to be freed.

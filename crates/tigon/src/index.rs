@@ -21,6 +21,8 @@ use tombolo_memory::{LINE_BYTES, Memory, ScrAddr, Work};
 
 use crate::cat::{Cat, Retired};
 use crate::sites;
+use crate::usage::Usage;
+use crate::variant::Victims;
 
 const NUMBER_BITS: u32 = 27;
 const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
@@ -117,6 +119,12 @@ impl Index {
 
     pub(crate) fn root(&self) -> ScrAddr<u64> {
         self.root
+    }
+
+    /// The partition's list of shared rows by use, if there is one.
+    pub(crate) fn usage<M: Memory>(&self, cat: &Cat<M>) -> Option<Usage> {
+        let is_kept = cat.variant.victims == Victims::LeastRecentlyUsed;
+        is_kept.then(|| Usage::at(self.root.element(1)))
     }
 
     /// The record of the row with `key`, if it is shared.

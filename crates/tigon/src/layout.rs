@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! SCR  failed | arrivals | a line per home | the log's words | tables: count, two words each
-//!      a root per table and partition | table of LNR's heap | table of SCR's heap | SCR's heap
+//!      per table and partition: a root, and a list of shared rows by use
+//!      table of LNR's heap | table of SCR's heap | SCR's heap
 //! LNR  the log's buffers | LNR's heap: shared rows
 //! ```
 
@@ -13,12 +14,14 @@ use tombolo_memory::{LINE_BYTES, LnrAddr, Memory, ScrAddr};
 use tombolo_pod::{AreaPlaces, Budget, HeapPlaces, Kind, PARAMETERS, Stretch, power_of_two_within};
 
 use crate::record::{MAX_HOMES, MAX_LINES};
+use crate::usage::LIST_WORDS;
+use crate::variant::{Coherence, Variant};
 
 /// What lives in a database's area.
 pub const KIND: Kind = Kind::new("tigon");
 
 /// The version of the area's format.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 
 /// Tables of a database at most.
 pub const MAX_TABLES: u64 = 64;
@@ -28,6 +31,9 @@ pub const MAX_WORKERS: u64 = 64;
 
 /// The largest log buffer.
 const MAX_LOG_BUFFER_BYTES: u64 = 1 << 30;
+
+/// Words of SCR for each table and partition.
+const ROOT_WORDS: u64 = 1 + LIST_WORDS;
 
 /// A request names a partition by 16 bits.
 const MAX_PARTITIONS: u64 = 1 << 16;
@@ -127,7 +133,7 @@ impl Places {
         let rows_start = lnr.start + shape.log().lnr_bytes();
         let rows_bytes = lnr.end().saturating_sub(rows_start);
         let roots = specs.element(SpecTable::words(tables));
-        let heap_table = roots.element(tables * partitions);
+        let heap_table = roots.element(tables * partitions * ROOT_WORDS);
         let lnr_chunks = rows_bytes / lnr_chunk;
         let scr_table = heap_table.element(lnr_chunks);
         let too_small = || format!("SCR of {} bytes has no room for shared rows", scr.bytes);
@@ -159,17 +165,18 @@ impl Places {
         })
     }
 
-    /// The root of the shared index of a table's partition.
+    /// The root of the shared index of a table's partition, and behind it the list of its shared
+    /// rows by use.
     pub(crate) fn root(&self, table: u16, partition: u32) -> ScrAddr<u64> {
         let before = u64::from(table) * u64::from(self.shape.partitions);
-        self.roots.element(before + u64::from(partition))
+        self.roots.element((before + u64::from(partition)) * ROOT_WORDS)
     }
 
     /// Writes a database without rows, which begins with `first_epoch`. No other host uses the
     /// area.
     pub(crate) fn format<M: Memory>(&self, memory: &M, tables: &[TableSpec], first_epoch: u64) {
         self.homes.format(memory);
-        let roots = u64::from(self.shape.tables) * u64::from(self.shape.partitions);
+        let roots = u64::from(self.shape.tables) * u64::from(self.shape.partitions) * ROOT_WORDS;
         (0..roots).for_each(|number| memory.store(self.roots.element(number), 0));
         let (scr, lnr) = self.log;
         GroupCommit::format(memory, self.shape.log(), scr, lnr, first_epoch);
@@ -179,7 +186,15 @@ impl Places {
     }
 
     /// Whether a database of this shape can have these tables.
-    pub(crate) fn check_tables(&self, tables: &[TableSpec]) -> Result<(), String> {
+    pub(crate) fn check_tables(
+        &self,
+        tables: &[TableSpec],
+        variant: Variant,
+    ) -> Result<(), String> {
+        let (chunk, memory) = match variant.coherence {
+            Coherence::Hardware => (self.scr_heap.chunk_bytes, "SCR"),
+            _ => (self.lnr_heap.chunk_bytes, "LNR"),
+        };
         let most = self.shape.tables;
         if tables.len() > usize::from(most) {
             return Err(format!(
@@ -194,11 +209,10 @@ impl Places {
                 MAX_KEY_BYTES as u64,
             )?;
             let bytes = crate::row::slot_bytes(table.row_bytes);
-            if bytes > self.lnr_heap.chunk_bytes {
+            if bytes > chunk {
                 return Err(format!(
-                    "rows of table {number} take {bytes} bytes, more than a chunk of {}; give the \
-                     database more LNR",
-                    self.lnr_heap.chunk_bytes
+                    "rows of table {number} take {bytes} bytes, more than a chunk of {chunk}; give the \
+                     database more {memory}"
                 ));
             }
         }

@@ -25,9 +25,13 @@ mod partition;
 mod record;
 mod request;
 mod row;
+mod scr_row;
 mod sites;
 mod tigon;
 mod transaction;
+mod usage;
+mod variant;
+mod victims;
 
 pub use bulk::EachVersion;
 pub use layout::{KIND, MAX_TABLES, MAX_WORKERS, Shape, VERSION};
@@ -36,3 +40,4 @@ pub use record::MAX_HOMES;
 pub use sites::ALL as SITES;
 pub use tigon::{Moves, Options, Tigon};
 pub use transaction::Tx;
+pub use variant::{Coherence, Variant, Victims};

@@ -59,7 +59,7 @@ impl<M: Memory> Tenant<M> for Tigon<M> {
         let layout = joining.area.layout();
         let places = Places::of_area(&layout.parameters, joining.area.places());
         let places = places.map_err(SetupError::Unusable)?;
-        places.check_tables(&options.tables).map_err(SetupError::Unusable)?;
+        places.check_tables(&options.tables, options.variant).map_err(SetupError::Unusable)?;
         Ok(places)
     }
 
@@ -87,6 +87,7 @@ impl<M: Memory> Tenant<M> for Tigon<M> {
         let (memory, homes) = (joining.area.memory().clone(), Homes::claim(joining, places.homes)?);
         let (layout, log) = (places.shape.log(), places.log);
         let group = GroupCommit::new(memory, layout, log, homes.own(), options.commit);
-        Ok(Self::new(Cat::new(homes, places, group), options))
+        let cat = Cat::new(homes, places, group, options.variant);
+        Ok(Self::new(cat, options))
     }
 }

@@ -10,18 +10,16 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tombolo_database::{Locks, MAX_KEY_WORDS, Mode, OrderedKey, OrderedMap, TxError, Version};
-use tombolo_memory::{HostMutex, LINE_BYTES, Local, Memory, Work};
+use tombolo_database::{LocalRows, Locks, Mode, OrderedKey, OrderedMap, TxError, Version};
+use tombolo_memory::{HostMutex, Memory};
 
 use crate::cat::{Cat, Retired};
 use crate::index::{Index, RecordAt};
 use crate::record::{MAX_LINES, Record, State};
 use crate::row::{Content, Row, Slot};
 use crate::sites;
-
-/// Lines of a leaf of a partition's rows that a search reads: those of its steps, and the row's
-/// address.
-const LEAF_LINES: u64 = 4;
+use crate::variant::Victims;
+use crate::victims::SharedRows;
 
 pub(crate) struct Partition<M: Memory> {
     pub(crate) index: Index,
@@ -34,8 +32,7 @@ pub(crate) struct Partition<M: Memory> {
 pub(crate) struct Rows<M: Memory> {
     /// All rows, and behind them the end of the partition.
     pub(crate) tree: OrderedMap<Arc<Row<M>>>,
-    /// Shared rows, in the order in which the clock's hand comes to them.
-    clock: VecDeque<Entry<M>>,
+    shared: SharedRows<M>,
     /// Rows that are to be removed, if they are still ghosts.
     ghosts: VecDeque<Entry<M>>,
 }
@@ -75,40 +72,30 @@ pub(crate) enum Moved {
     Stays,
     /// There is no room.
     NoRoom,
+    /// It was there before.
+    Already,
 }
 
 impl<M: Memory> Partition<M> {
     pub(crate) fn new(index: Index, width: usize, slot_bytes: u64) -> Self {
         let mut tree = OrderedMap::new(width);
         tree.insert(&OrderedKey::END, Row::new(false, Version::default(), &[], Locks::default()));
-        let rows = Rows { tree, clock: VecDeque::new(), ghosts: VecDeque::new() };
+        let rows = Rows { tree, shared: SharedRows::new(), ghosts: VecDeque::new() };
         Self { index, slot_bytes, rows: HostMutex::<M, _>::new(rows) }
     }
 
     /// A thread searches the rows for a key.
     pub(crate) fn searches(&self, memory: &M, rows: &Rows<M>, key: &OrderedKey) {
-        (0..rows.tree.height()).for_each(|_| memory.works(Work::Node));
-        memory.touches(Local::Index, false, || {
-            let leaf = self.line_of(&[rows.tree.leaf_number(key).into()]);
-            leaf..leaf + LEAF_LINES
-        });
+        self.local().searches(memory, &rows.tree, key);
     }
 
     /// A thread reads or writes a row of so many bytes.
     pub(crate) fn uses(&self, memory: &M, key: &OrderedKey, write: bool, bytes: usize) {
-        memory.touches(Local::Rows, write, || {
-            let head = self.line_of(key.words(MAX_KEY_WORDS));
-            head..head + 1 + (bytes as u64).div_ceil(LINE_BYTES)
-        });
+        self.local().uses(memory, key, write, bytes);
     }
 
-    /// Where something of this partition lies in the host's own memory, as far as it matters: apart
-    /// from all else, and in each run at the same place.
-    fn line_of(&self, name: &[u64]) -> u64 {
-        let step = |hash: u64, word: &u64| {
-            (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        };
-        name.iter().fold(self.index.root().offset(), step) >> 25
+    fn local(&self) -> LocalRows {
+        LocalRows::new(self.index.root().offset())
     }
 
     pub(crate) fn slot(&self, record: Record) -> Slot {
@@ -120,7 +107,7 @@ impl<M: Memory> Partition<M> {
     pub(crate) fn lock(
         &self,
         cat: &Cat<M>,
-        row: &Row<M>,
+        (key, row): (&OrderedKey, &Row<M>),
         (wanted, held): (Mode, Option<Mode>),
         to: &mut Vec<u8>,
     ) -> Result<Locked, TxError> {
@@ -137,6 +124,10 @@ impl<M: Memory> Partition<M> {
             let Content { is_valid, version, .. } = *content;
             return Ok(Locked::Done { is_valid, version });
         };
+        let at = match cat.variant.shortcuts {
+            true => at,
+            false => self.index.get(cat, key)?.unwrap_or(at),
+        };
         let record = cat.latch(at)?;
         let Some(locks) = record.locks().acquire(wanted, held) else {
             cat.release(at, record);
@@ -152,7 +143,8 @@ impl<M: Memory> Partition<M> {
     /// Reads a shared row that others have written, while its record is latched: the record from
     /// then on.
     fn refresh(&self, cat: &Cat<M>, content: &mut Content, record: Record) -> Record {
-        if !record.is_dirty() || !cat.memory().keeps(sites::ROW_DIRTY) {
+        let may_differ = record.is_dirty() || !cat.variant.dirty_bit;
+        if !may_differ || !cat.memory().keeps(sites::ROW_DIRTY) {
             return record;
         }
         let mut bytes = Vec::new();
@@ -247,7 +239,8 @@ impl<M: Memory> Partition<M> {
     fn open_gap(&self, cat: &Cat<M>, next: &Row<M>, held: Option<Mode>) -> Result<bool, TxError> {
         let content = next.content.lock();
         let is_free = |locks: Locks| {
-            let free = locks.acquire(Mode::Exclusive, held).is_some();
+            let free =
+                locks.acquire(Mode::Exclusive, held).is_some() || !cat.variant.next_key_locks;
             cat.memory().check(sites::GAP_LOCKED, free)
         };
         let Some(at) = content.shared else { return Ok(is_free(content.locks)) };
@@ -272,11 +265,12 @@ impl<M: Memory> Partition<M> {
         };
         let mut content = row.content.lock();
         if content.shared.is_some() {
-            return Ok(Moved::Done);
+            return Ok(Moved::Already);
         }
         let Some(slot) = cat.reserve_slot(self.slot_bytes) else { return Ok(Moved::NoRoom) };
         debug_assert!(slot.line < MAX_LINES);
-        let Some(at) = cat.reserve_scr(8) else {
+        let record_bytes = cat.variant.record_bytes();
+        let Some(at) = cat.reserve_scr(record_bytes) else {
             cat.free_slot(slot);
             return Ok(Moved::NoRoom);
         };
@@ -286,15 +280,17 @@ impl<M: Memory> Partition<M> {
         let record = Record::new(slot.line, state, locks).with_gap_closed(closes_gap);
         let record_at = RecordAt((at / 8) as u32);
         cat.make(record_at, record.with_used(true), slot, content.version, &content.bytes);
+        let usage = self.index.usage(cat);
+        usage.map_or(Ok(()), |usage| usage.add(cat, record_at))?;
         if !self.index.insert(cat, key, record_at) {
-            cat.memory().gives(slot.lines(), 0);
-            cat.free_scr(at, 8);
-            cat.free_slot(slot);
+            usage.map_or(Ok(()), |usage| usage.remove(cat, record_at))?;
+            cat.free_scr(at, record_bytes);
+            cat.unmake(slot);
             return Ok(Moved::NoRoom);
         }
         content.shared = Some(record_at);
         drop(content);
-        rows.clock.push_back((*key, Arc::clone(row)));
+        rows.shared.add(usage.map(|_| record_at), (*key, Arc::clone(row)));
         self.set_gap(cat, rows, key, true)?;
         Ok(Moved::Done)
     }
@@ -326,12 +322,13 @@ impl<M: Memory> Partition<M> {
         let record = if dirty { self.refresh(cat, &mut content, record) } else { record };
         content.shared = None;
         self.index.remove(cat, key);
+        self.index.usage(cat).map_or(Ok(()), |usage| usage.remove(cat, at))?;
         let slot = self.slot(record);
         let freed =
             if memory.keeps(sites::MOVE_FREE) { record.with_state(State::Free) } else { record };
         cat.release(at, freed);
-        cat.retire(Retired::Scr { at: u64::from(at.0) * 8, bytes: 8 });
-        cat.retire(Retired::Row(slot));
+        cat.retire(Retired::Scr { at: u64::from(at.0) * 8, bytes: cat.variant.record_bytes() });
+        cat.retire_slot(slot);
         Ok(Moved::Done)
     }
 
@@ -353,22 +350,26 @@ impl<M: Memory> Partition<M> {
         Ok(())
     }
 
-    /// Moves the clock's hand on until a row has moved out, or it has gone round twice: whether one
-    /// has.
+    /// Moves the row out whose turn it is, or the next one that can; whether there was one.
     pub(crate) fn move_one_out(&self, cat: &Cat<M>) -> Result<bool, TxError> {
         let mut rows = self.rows.lock();
-        for _ in 0..2 * rows.clock.len() {
-            let Some((key, row)) = rows.clock.pop_front() else { break };
+        let usage = self.index.usage(cat);
+        let spares_used = cat.variant.victims == Victims::Clock;
+        for _ in 0..2 * rows.shared.len() {
+            let Some((at, (key, row))) = rows.shared.take_next(cat, usage)? else { break };
             if row.content.lock().shared.is_none() {
                 continue;
             }
-            if self.move_out(cat, &rows, &key, &row, true)? == Moved::Done {
+            if self.move_out(cat, &rows, &key, &row, spares_used)? == Moved::Done {
                 if !row.content.lock().is_valid && key != OrderedKey::END {
                     rows.ghosts.push_back((key, row));
                 }
                 return Ok(true);
             }
-            rows.clock.push_back((key, row));
+            rows.shared.add(at, (key, row));
+            if let (Some(usage), Some(at)) = (usage, at) {
+                usage.uses(cat, at)?;
+            }
         }
         Ok(false)
     }
@@ -389,15 +390,15 @@ impl<M: Memory> Partition<M> {
                 rows.ghosts.push_back((key, row));
             }
         }
-        for _ in 0..most.min(rows.clock.len()) {
-            let Some((key, row)) = rows.clock.pop_front() else { break };
+        for _ in 0..most.min(rows.shared.len()) {
+            let Some((at, (key, row))) = rows.shared.take_any() else { break };
             let shared = row.content.lock().shared;
             let state = shared.map(|at| Record(cat.memory().load(at.word())).state());
             if state == Some(State::Ghost) && key != OrderedKey::END {
                 rows.ghosts.push_back((key, Arc::clone(&row)));
             }
             if shared.is_some() {
-                rows.clock.push_back((key, row));
+                rows.shared.add(at, (key, row));
             }
         }
         Ok(())

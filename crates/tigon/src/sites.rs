@@ -10,6 +10,8 @@ tombolo_memory::sites! {
     ROW_CLEAN = "tigon.row.clean";
     /// The host that writes a row takes its currency from all others.
     ROW_ALONE = "tigon.row.alone";
+    /// One thread at a time changes the list of a partition's shared rows by use.
+    USAGE_LATCH = "tigon.usage.latch";
     /// A home reads a row again that others have written.
     ROW_DIRTY = "tigon.row.dirty";
     /// A row is moved out only when no transaction has locked it.

@@ -19,6 +19,7 @@ use crate::request::{Answer, Request, Wish};
 use crate::row::{Row, slot_bytes};
 use crate::sites;
 use crate::transaction::Tx;
+use crate::variant::Variant;
 
 /// How long another host may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -42,13 +43,22 @@ pub struct Options {
     pub is_logged: bool,
     /// The epoch that the database begins with: 1, or what recovery says.
     pub first_epoch: u64,
+    /// What is done another way than usual, the same on all hosts.
+    pub variant: Variant,
 }
 
 impl Options {
     /// The usual ones, with these tables, and without a log.
     pub fn new(tables: Vec<TableSpec>) -> Self {
         let commit = GroupSettings::default();
-        Self { tables, scr_budget: None, commit, is_logged: false, first_epoch: 1 }
+        Self {
+            tables,
+            scr_budget: None,
+            commit,
+            is_logged: false,
+            first_epoch: 1,
+            variant: Variant::USUAL,
+        }
     }
 }
 
@@ -280,9 +290,8 @@ impl<M: Memory> Tigon<M> {
         for (key, row) in wanted(&rows, request) {
             match partition.move_in(&self.cat, &mut rows, &key, &row)? {
                 Moved::NoRoom => return Ok(Answer::NoRoom),
-                Moved::Done | Moved::Stays => {
-                    self.counters.moved_in.fetch_add(1, Ordering::Relaxed);
-                }
+                Moved::Done => _ = self.counters.moved_in.fetch_add(1, Ordering::Relaxed),
+                Moved::Already | Moved::Stays => {}
             }
         }
         Ok(answer)

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tombolo_database::{Engine, Partitioning, TableId, TableSpec, Version};
+use tombolo_database::{Engine, Partitioning, TableId, TableSpec, Transaction, Version};
 use tombolo_memory::Mapped;
 use tombolo_oltp::tpcc::conditions::{self, When};
 use tombolo_oltp::tpcc::schema::STOCK;
@@ -199,4 +199,29 @@ fn rows_that_do_not_fit_are_not_shared() {
     let shared = tables.try_for_each(|table| pod.hosts[0].share_table(TableId(table)).map(drop));
     let error = shared.unwrap_err();
     assert!(error.to_string().contains("the pod is full: give it more SCR"), "{error}");
+}
+
+/// A host that is asked for a row and its neighbours shares those that are not shared yet. It
+/// counted all of them, each time.
+#[test]
+fn rows_that_were_shared_before_do_not_count_as_moved_in() {
+    const ROWS: u32 = 20;
+    let table = TableSpec {
+        key_bytes: 8,
+        row_bytes: 8,
+        partitioning: Partitioning::Leading { per_partition: 1 },
+    };
+    let key = |number: u32| [0u32.to_be_bytes(), number.to_be_bytes()].concat();
+    let pod = pod(2, 2, &[table], None);
+    (0..ROWS).for_each(|n| pod.hosts[0].load(TableId(0), &key(2 * n), &[1; 8]).unwrap());
+    while_ticking(&pod, || {
+        for number in 0..ROWS {
+            let mut tx = pod.hosts[1].begin(0);
+            assert_eq!(tx.get(TableId(0), &key(2 * number + 1)).unwrap(), None);
+            tx.commit().unwrap();
+        }
+    });
+    // And the end of the partition.
+    assert_eq!(pod.hosts[0].moves().moved_in, u64::from(ROWS) + 1);
+    assert_eq!(pod.hosts[0].share_table(TableId(0)).unwrap(), 0);
 }

@@ -83,9 +83,9 @@ impl<M: Memory> Tx<'_, M> {
                         partition.note_ghost(&access.key, own);
                     }
                 }
-                Handle::Other(at, bytes) => {
+                Handle::Other(at, kept) => {
                     let record = cat.latch(*at)?;
-                    let slot = Slot { line: record.line(), bytes: *bytes };
+                    let slot = Slot { line: record.line(), bytes: kept.slot_bytes };
                     let state = if row.is_some() { State::Valid } else { State::Ghost };
                     let locks = record.locks().release(Mode::Exclusive);
                     let record = record.with_state(state).with_locks(locks).with_dirty(true);

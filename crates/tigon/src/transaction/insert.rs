@@ -7,7 +7,6 @@ use super::{ATTEMPTS, Handle, Place, Tx};
 use crate::index::{Index, Side};
 use crate::partition::{Inserted, Partition};
 use crate::request::Wish;
-use crate::row::slot_bytes;
 use crate::tigon::Part;
 
 impl<'a, M: Memory> Tx<'a, M> {
@@ -69,7 +68,7 @@ impl<'a, M: Memory> Tx<'a, M> {
         if self.ask(place.request(Wish::Ghost(held), *key))? {
             // The ghost is locked for this transaction. So its record stays.
             let at = index.get(&self.db.cat, key)?.ok_or_else(|| damaged(key))?;
-            let handle = Handle::Other(at, slot_bytes(place.spec.row_bytes));
+            let handle = Handle::Other(at, place.kept(&self.db.cat, index));
             self.add_ghost(place, key, handle, Mode::Shared);
         }
         Ok(())

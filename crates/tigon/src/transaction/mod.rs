@@ -27,13 +27,14 @@ use tombolo_memory::lock_api::MutexGuard;
 use tombolo_memory::{Memory, Work};
 
 use crate::cat::Cat;
-use crate::index::RecordAt;
+use crate::index::{Index, RecordAt};
 use crate::partition::{Locked, Partition};
 use crate::record::State;
 use crate::request::{Request, Wish};
 use crate::row::{Row, Slot, slot_bytes};
 use crate::sites;
 use crate::tigon::{Part, Table, Tigon};
+use crate::usage::Usage;
 
 /// How often a row is looked up again that moves meanwhile.
 const ATTEMPTS: usize = 64;
@@ -70,7 +71,16 @@ enum Handle<'a, M: Memory> {
     /// It is at home here.
     Own(&'a Partition<M>, Arc<Row<M>>),
     /// It is shared. While it is locked, its record stays.
-    Other(RecordAt, u64),
+    Other(RecordAt, Kept),
+}
+
+/// Where rows of another home are kept.
+#[derive(Clone, Copy)]
+struct Kept {
+    /// Bytes of a shared row.
+    slot_bytes: u64,
+    /// The list of shared rows by use, if there is one.
+    usage: Option<Usage>,
 }
 
 /// What is to become of a row.
@@ -112,6 +122,10 @@ impl<M: Memory> Place<'_, M> {
 
     fn width(&self) -> usize {
         key_width(self.spec.key_bytes)
+    }
+
+    fn kept(&self, cat: &Cat<M>, index: &Index) -> Kept {
+        Kept { slot_bytes: slot_bytes(self.spec.row_bytes), usage: index.usage(cat) }
     }
 
     fn row(&self, key: &OrderedKey) -> (TableId, u32, OrderedKey) {
@@ -181,12 +195,17 @@ impl<'a, M: Memory> Tx<'a, M> {
         if let Some(number) = self.reach_known(place, key, mode)? {
             return Ok(Some(number));
         }
-        if !self.db.memory().keeps(sites::GAP_LOCK) {
+        if !self.db.memory().keeps(sites::GAP_LOCK) || self.leaves_gap(place) {
             return Ok(None);
         }
         let of_key = |found: &OrderedKey| if found == key { mode } else { Mode::Shared };
         let (found, number) = self.next(place, (key, true), 0, &of_key)?;
         Ok((found == *key).then_some(number))
+    }
+
+    /// Whether gaps of this place are not locked.
+    fn leaves_gap(&self, place: Place<'a, M>) -> bool {
+        !self.db.cat.variant.next_key_locks && matches!(place.part, Part::Own(_))
     }
 
     /// The same, if the row is found at once.
@@ -206,7 +225,7 @@ impl<'a, M: Memory> Tx<'a, M> {
                 }
                 Part::Others(index) => {
                     let at = index.get(&self.db.cat, key)?;
-                    at.map(|at| Handle::Other(at, slot_bytes(place.spec.row_bytes)))
+                    at.map(|at| Handle::Other(at, place.kept(&self.db.cat, index)))
                 }
             };
             let Some(handle) = handle else { return Ok(None) };
@@ -227,7 +246,7 @@ impl<'a, M: Memory> Tx<'a, M> {
         mode: Mode,
     ) -> Result<Option<usize>, TxError> {
         let start = self.arena.len();
-        match self.lock_handle(&handle, mode, None)? {
+        match self.lock_handle((&key, &handle), mode, None)? {
             Locked::Gone => Ok(None),
             Locked::Conflict => Err(self.conflict(Conflict::Lock)),
             Locked::Done { is_valid, version } => {
@@ -264,8 +283,9 @@ impl<'a, M: Memory> Tx<'a, M> {
             return Ok(());
         }
         let start = self.arena.len();
-        let handle = self.accesses[number].handle.clone();
-        match self.lock_handle(&handle, mode, Some(held))? {
+        let Access { key, handle, .. } = &self.accesses[number];
+        let (key, handle) = (*key, handle.clone());
+        match self.lock_handle((&key, &handle), mode, Some(held))? {
             Locked::Done { .. } => {
                 // It has not changed since it was locked.
                 self.arena.truncate(start);
@@ -278,18 +298,18 @@ impl<'a, M: Memory> Tx<'a, M> {
 
     fn lock_handle(
         &mut self,
-        handle: &Handle<'a, M>,
+        (key, handle): (&OrderedKey, &Handle<'a, M>),
         wanted: Mode,
         held: Option<Mode>,
     ) -> Result<Locked, TxError> {
         self.db.memory().works(Work::Row);
         match handle {
             Handle::Own(partition, row) => {
-                partition.lock(&self.db.cat, row, (wanted, held), &mut self.arena)
+                partition.lock(&self.db.cat, (key, row), (wanted, held), &mut self.arena)
             }
-            Handle::Other(at, bytes) => {
+            Handle::Other(at, kept) => {
                 let (db, arena) = (self.db, &mut self.arena);
-                lock_other(db, arena, (*at, *bytes), (wanted, held), |_| Ok(true))
+                lock_other(db, arena, (*at, *kept), (wanted, held), |_| Ok(true))
             }
         }
     }
@@ -355,7 +375,7 @@ impl<M: Memory> Clone for Handle<'_, M> {
     fn clone(&self) -> Self {
         match self {
             Self::Own(partition, row) => Self::Own(partition, Arc::clone(row)),
-            Self::Other(at, bytes) => Self::Other(*at, *bytes),
+            Self::Other(at, kept) => Self::Other(*at, *kept),
         }
     }
 }
@@ -365,7 +385,7 @@ impl<M: Memory> Clone for Handle<'_, M> {
 fn lock_other<M: Memory>(
     db: &Tigon<M>,
     arena: &mut Vec<u8>,
-    (at, bytes): (RecordAt, u64),
+    (at, kept): (RecordAt, Kept),
     (wanted, held): (Mode, Option<Mode>),
     may: impl FnOnce(bool) -> Result<bool, TxError>,
 ) -> Result<Locked, TxError> {
@@ -380,7 +400,10 @@ fn lock_other<M: Memory>(
         cat.release(at, record);
         return Ok(Locked::Conflict);
     };
-    let slot = Slot { line: record.line(), bytes };
+    if let Some(usage) = kept.usage {
+        usage.uses(cat, at)?;
+    }
+    let slot = Slot { line: record.line(), bytes: kept.slot_bytes };
     let (version, record) = cat.read(record.with_locks(locks), slot, arena);
     cat.release(at, record.with_used(true));
     Ok(Locked::Done { is_valid: record.state() == State::Valid, version })

@@ -12,10 +12,9 @@ use tombolo_database::{
 use tombolo_memory::Memory;
 
 use super::{ATTEMPTS, Handle, Place, Tx, lock_other};
-use crate::index::{RecordAt, Side};
+use crate::index::{Index, RecordAt, Side};
 use crate::partition::Locked;
 use crate::request::Wish;
-use crate::row::slot_bytes;
 use crate::sites;
 use crate::tigon::Part;
 
@@ -59,7 +58,9 @@ impl<'a, M: Memory> Tx<'a, M> {
                     Ok(memory.check(sites::GAP_CLOSED, closed)
                         && memory.check(sites::GAP_NEXT, index.seek(cat, from, side)? == found))
                 };
-                if let Some(number) = self.lock_next(place, (key, at), mode_of(&key), is_next)? {
+                if let Some(number) =
+                    self.lock_next(place, (key, at), (mode_of(&key), index), is_next)?
+                {
                     return Ok((key, number));
                 }
             }
@@ -99,7 +100,9 @@ impl<'a, M: Memory> Tx<'a, M> {
             if closed {
                 let Some((key, at)) = found? else { return Ok(None) };
                 let Some(mode) = mode_of(&key) else { return Ok(None) };
-                if let Some(number) = self.lock_next(place, (key, at), mode, |_| Ok(true))? {
+                if let Some(number) =
+                    self.lock_next(place, (key, at), (mode, index), |_| Ok(true))?
+                {
                     return Ok(Some((key, number)));
                 }
                 continue;
@@ -134,14 +137,14 @@ impl<'a, M: Memory> Tx<'a, M> {
         &mut self,
         place: Place<'a, M>,
         (key, at): (OrderedKey, RecordAt),
-        mode: Mode,
+        (mode, index): (Mode, &Index),
         is_next: impl FnOnce(bool) -> Result<bool, TxError>,
     ) -> Result<Option<usize>, TxError> {
         let known = self.found.get(&place.row(&key)).copied();
         let held = known.map(|number| self.accesses[number].mode);
         let (start, mode) = (self.arena.len(), held.map_or(mode, |held| held.max(mode)));
-        let bytes = slot_bytes(place.spec.row_bytes);
-        let locked = lock_other(self.db, &mut self.arena, (at, bytes), (mode, held), is_next)?;
+        let kept = place.kept(&self.db.cat, index);
+        let locked = lock_other(self.db, &mut self.arena, (at, kept), (mode, held), is_next)?;
         match (locked, known) {
             (Locked::Gone, _) => Ok(None),
             (Locked::Conflict, _) => Err(self.conflict(Conflict::Lock)),
@@ -152,7 +155,7 @@ impl<'a, M: Memory> Tx<'a, M> {
             }
             (Locked::Done { is_valid, version }, None) => {
                 let seen = is_valid.then_some(start..self.arena.len());
-                let handle = Handle::Other(at, bytes);
+                let handle = Handle::Other(at, kept);
                 Ok(Some(self.add(place, key, handle, mode, (seen, version))))
             }
         }
@@ -170,6 +173,9 @@ impl<'a, M: Memory> Tx<'a, M> {
         if scan.direction == Direction::Forward {
             let (mut from, mut or_equal) = scan.lower;
             while *left > 0 {
+                if self.leaves_gap(place) && !self.goes_on(place, (&from, or_equal), scan) {
+                    return Ok(true);
+                }
                 let (key, number) = self.next(place, (&from, or_equal), *left, &in_range)?;
                 if !scan.has(&key) {
                     return Ok(true);
@@ -194,6 +200,13 @@ impl<'a, M: Memory> Tx<'a, M> {
             number = previous;
         }
         Ok(false)
+    }
+
+    /// Whether the next row of this home is within the scan.
+    fn goes_on(&self, place: Place<'a, M>, (from, or_equal): From<'_>, scan: &Bounds) -> bool {
+        let Part::Own(partition) = place.part else { return true };
+        let rows = partition.rows.lock();
+        rows.tree.after(from, or_equal).is_some_and(|(key, _)| scan.has(&key))
     }
 
     /// Calls `each` if there is a row; whether the scan goes on.
