@@ -15,12 +15,15 @@ mod apart;
 mod faults;
 mod offer;
 mod pagemap;
+mod ring;
 mod space;
 
 pub use apart::spawn_apart;
 pub use faults::{Faults, Message, Moved, Refusal};
 pub use offer::{Access, FaultsError, Offer};
 pub use pagemap::{PageKind, PageMap};
+#[doc(hidden)]
+pub use ring::Ring;
 pub use space::{PageSpace, PageSpan};
 
 /// The size of a page, in bytes.
