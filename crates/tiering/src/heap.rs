@@ -393,6 +393,11 @@ impl Block {
         self.inner.area.space.span(self.pages.clone())
     }
 
+    #[doc(hidden)]
+    pub fn page_for_test(&self, page: usize) -> tombolo_memory::paging::PageSpan<'_> {
+        self.inner.area.space.page(self.pages.start + page)
+    }
+
     fn within(&self, offset: usize, bytes: usize) -> usize {
         let is_within = offset <= self.bytes() && bytes <= self.bytes() - offset;
         assert!(is_within, "{bytes} bytes at {offset} are outside their block of {}", self.bytes());

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use tombolo_memory::paging::{Message, Refusal, page_bytes};
 
@@ -22,6 +23,11 @@ const FILLED_AT_ONCE: usize = 16;
 const NAP: u32 = 1_000;
 /// As above, while a fault could not be served because mappings were changing.
 const SHORT_NAP: u32 = 1;
+
+/// How often pages are tried that follow to a new address, and how long the thread sleeps between.
+/// The kernel moves none until the thread that has remapped them runs again.
+const REMAP_ATTEMPTS: u32 = 100_000;
+const REMAP_NAP: Duration = Duration::from_micros(100);
 
 pub(crate) struct Server<'a> {
     pub(crate) shared: &'a Shared,
@@ -42,9 +48,22 @@ impl Server<'_> {
             self.kernel.areas.wait(bell, nap)?;
             assert!(!self.shared.fails.load(Ordering::Acquire), "a test makes this thread fail");
             let gate = self.shared.gate.lock();
-            messages.append(&mut again);
-            self.kernel.areas.read(&mut messages)?;
-            again.extend(messages.drain(..).filter(|&message| !self.serve(message)));
+            let mut attempts = 0;
+            loop {
+                messages.append(&mut again);
+                self.kernel.areas.read(&mut messages)?;
+                again.extend(messages.drain(..).filter(|&message| !self.serve(message)));
+                // The gate stays closed: a parked page that came back to its old address now would
+                // be missing at the new one.
+                if !again.iter().any(|message| matches!(message, Message::Remap(..))) {
+                    break;
+                }
+                attempts += 1;
+                if attempts == REMAP_ATTEMPTS {
+                    return Err(std::io::Error::other("pages cannot follow to their new address"));
+                }
+                std::thread::sleep(REMAP_NAP);
+            }
             drop(gate);
         }
         Ok(())
@@ -185,8 +204,10 @@ impl Server<'_> {
                 }
             }
         }
-        // Threads that wait there go on. It fails only if the pages are unmapped meanwhile.
+        // Threads that wait there go on. It fails only if the pages are unmapped meanwhile. The old
+        // address may have a mapping, too (`MREMAP_DONTUNMAP`).
         let _ = self.kernel.areas.unregister_at(to, bytes);
+        let _ = self.kernel.areas.unregister_at(from, bytes);
         true
     }
 }

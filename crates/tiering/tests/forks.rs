@@ -10,7 +10,7 @@ use tombolo_memory::in_child;
 use tombolo_memory::paging::page_bytes;
 use tombolo_tiering::{Place, TieringError};
 
-use common::{PAGES, filled, heap, holds_all, whole};
+use common::{PAGES, empty, filled, heap, holds_all, sum, under_fire, whole};
 
 /// A fork of one test brings back the pages that another has parked.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -60,4 +60,25 @@ fn forks_and_moves_at_once() {
         mover.join().unwrap();
     });
     assert!(holds_all(&block));
+}
+
+/// A child has all that was written before its fork, and what it writes is its own.
+#[test]
+fn forks_under_writers_lose_nothing() {
+    let _alone = alone();
+    let Some(heap) = heap() else { return };
+    let block = empty(&heap);
+    under_fire(&block, |fire| {
+        for _ in 0..20 {
+            fire.wait(1);
+            // An addition is counted after it is made, so some threads may be one ahead.
+            let added = fire.added.load(Ordering::Relaxed);
+            let is_fine = in_child(|| {
+                let found = sum(&block);
+                block.fetch_add(0, 1_000_000);
+                found >= added && sum(&block) == found + 1_000_000
+            });
+            assert!(is_fine.unwrap(), "the child lacks some of {added} additions");
+        }
+    });
 }

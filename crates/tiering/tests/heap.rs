@@ -10,10 +10,9 @@ use std::time::{Duration, Instant};
 use tombolo_memory::paging::page_bytes;
 use tombolo_tiering::{Count, Hint, Options, Place, Policy, TieredHeap, TieringError};
 
-use common::{PAGES, bytes_of, filled, heap, heap_with, holds, holds_all, whole};
-
-/// A generous limit for what takes microseconds.
-const LIMIT: Duration = Duration::from_secs(60);
+use common::{
+    LIMIT, PAGES, bytes_of, empty, filled, heap, heap_with, holds, holds_all, under_fire, whole,
+};
 
 #[test]
 fn pages_go_up_with_a_shadow_and_down_by_remapping() {
@@ -97,40 +96,8 @@ fn near_memory_has_a_limit() {
 #[test]
 fn hammering_writers_lose_nothing() {
     let Some(heap) = heap() else { return };
-    let block = heap.allocate(PAGES * page_bytes(), Hint::Far).unwrap();
-    block.advise(whole(&block), Hint::Auto).unwrap();
-    let is_over = AtomicBool::new(false);
-    let words = page_bytes() / 8;
-    let added: u64 = std::thread::scope(|scope| {
-        let writers: Vec<_> = (1..=3u64)
-            .map(|seed| {
-                let (block, is_over) = (&block, &is_over);
-                scope.spawn(move || {
-                    let (mut random, mut added) = (seed, 0);
-                    while !is_over.load(Ordering::Relaxed) {
-                        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(seed);
-                        let word = (random >> 33) as usize % (PAGES * words);
-                        block.fetch_add(8 * word, 1);
-                        added += 1;
-                        // Some pages are quiet for a while, so that promotions come through.
-                        if added % 64 == 0 {
-                            std::thread::sleep(Duration::from_micros(200));
-                        }
-                    }
-                    added
-                })
-            })
-            .collect();
-        for round in 0..120 {
-            let place = [Place::Copied, Place::Shared, Place::Partition, Place::Shared][round % 4];
-            block.relocate(whole(&block), place).unwrap();
-            block.park(whole(&block)).unwrap();
-        }
-        is_over.store(true, Ordering::Relaxed);
-        writers.into_iter().map(|writer| writer.join().unwrap()).sum()
-    });
-    let found: u64 = (0..PAGES * words).map(|word| block.fetch_add(8 * word, 0)).sum();
-    assert_eq!(found, added, "{:?}", heap.stats());
+    let block = empty(&heap);
+    under_fire(&block, |fire| fire.wait(120));
     let stats = heap.stats();
     assert!(stats.get(Count::Promotions) > 0 && stats.demotions() > 0, "{stats:?}");
 }

@@ -190,27 +190,39 @@ impl Faults {
     /// for the target go on. With `holes`, pages absent at the source are left out.
     pub fn move_pages(&self, to: PageSpan<'_>, from: PageSpan<'_>, holes: bool) -> Moved {
         assert_eq!(to.pages(), from.pages(), "spans of different lengths");
-        let mut asked = uffdio_move {
-            dst: to.address(),
-            src: from.address(),
-            len: from.bytes() as u64,
-            mode: if holes { MOVE_ALLOWS_HOLES } else { 0 },
-            move_: 0,
-        };
-        let result = self.ask(UFFDIO_MOVE, &mut asked);
-        let moved = progress(from.pages(), result, asked.move_);
-        match moved.refused {
-            // Linux before 7.3 may say so of a page that it has moved.
-            Some(Refusal::Present) if from.pages() == 1 && self.has_moved(to, from) => {
-                Moved { pages: 1, refused: None }
+        let mut pages = 0;
+        loop {
+            let (to, from) = (to.behind(pages), from.behind(pages));
+            let mut asked = uffdio_move {
+                dst: to.address(),
+                src: from.address(),
+                len: from.bytes() as u64,
+                mode: if holes { MOVE_ALLOWS_HOLES } else { 0 },
+                move_: 0,
+            };
+            let result = self.ask(UFFDIO_MOVE, &mut asked);
+            let moved = progress(from.pages(), result, asked.move_);
+            pages += moved.pages;
+            // Linux before 7.3 may say so of pages that it has moved.
+            let all_the_same = match moved.refused {
+                Some(Refusal::Present) => self.moved_pages(to, from, moved.pages),
+                _ => 0,
+            };
+            pages += all_the_same;
+            if all_the_same == 0 {
+                return Moved { pages, refused: moved.refused };
             }
-            _ => moved,
+            if moved.pages + all_the_same == from.pages() {
+                return Moved { pages, refused: None };
+            }
         }
     }
 
-    fn has_moved(&self, to: PageSpan<'_>, from: PageSpan<'_>) -> bool {
+    /// How many pages, from one on, are at the target and not at the source.
+    fn moved_pages(&self, to: PageSpan<'_>, from: PageSpan<'_>, first: usize) -> usize {
         let is_there = |page| self.map.kind(page).is_ok_and(|kind| kind.is_there());
-        is_there(to) && !is_there(from)
+        let has_moved = |page: &usize| is_there(to.page(*page)) && !is_there(from.page(*page));
+        (first..from.pages()).take_while(has_moved).count()
     }
 
     /// Takes new pages, and copies others' bytes there; threads that wait for them go on.
@@ -284,7 +296,13 @@ impl Faults {
             mode: 0,
             move_: 0,
         };
-        Ok(self.ask(UFFDIO_MOVE, &mut asked)?)
+        let moved = self.ask(UFFDIO_MOVE, &mut asked);
+        let is_there = || self.map.kind(from).map_or(true, |kind| kind.is_there());
+        match moved.map_err(Refusal::from) {
+            // As with `move_pages`.
+            Err(Refusal::Present) if !is_there() => Ok(()),
+            result => result,
+        }
     }
 
     /// As [`unregister`](Self::unregister), for addresses to which the program has moved pages.
@@ -411,7 +429,7 @@ fn new_descriptor(make: impl FnOnce(libc::c_int) -> libc::c_int) -> io::Result<F
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::paging::{Offer, PageSpace};
+    use crate::paging::{Offer, PageSpace, Ring};
 
     /// `None`, and a line that says so, where the kernel offers too little.
     fn faults() -> Option<Faults> {
@@ -479,33 +497,16 @@ mod tests {
         });
     }
 
-    /// A ring of io_uring that has pinned some pages; `None` where there is no io_uring.
-    fn ring_with(pinned: PageSpan<'_>) -> Option<OwnedFd> {
-        const REGISTER_BUFFERS: libc::c_int = 0;
-        let mut parameters = [0u32; 30];
-        // SAFETY: the kernel fills the parameters, which have their 120 bytes.
-        let ring = unsafe { libc::syscall(libc::SYS_io_uring_setup, 4, &raw mut parameters) };
-        if ring < 0 {
-            eprintln!("skipped: {}", io::Error::last_os_error());
-            return None;
-        }
-        // SAFETY: the kernel has just made this descriptor.
-        let ring = unsafe { OwnedFd::from_raw_fd(ring as _) };
-        let buffer =
-            libc::iovec { iov_base: pinned.start().as_ptr().cast(), iov_len: pinned.bytes() };
-        let (fd, call) = (ring.as_raw_fd(), libc::SYS_io_uring_register);
-        // SAFETY: one buffer, whose pages are mapped.
-        let done = unsafe { libc::syscall(call, fd, REGISTER_BUFFERS, &raw const buffer, 1) };
-        assert_eq!(done, 0, "{}", io::Error::last_os_error());
-        Some(ring)
-    }
-
     #[test]
     fn pinned_pages_do_not_move_until_they_are_let_go() {
         let Some(faults) = faults() else { return };
         let (here, there) = (arena(&faults, 1), arena(&faults, 1));
         here.write(0, b"x");
-        let Some(ring) = ring_with(here.page(0)) else { return };
+        let ring = match Ring::open() {
+            Ok(ring) => ring,
+            Err(reason) => return eprintln!("skipped: no io_uring: {reason}"),
+        };
+        ring.pin(here.page(0)).unwrap();
         let moved = faults.move_pages(there.page(0), here.page(0), false);
         assert_eq!(moved.whole(), Err(Refusal::Shared));
         drop(ring);

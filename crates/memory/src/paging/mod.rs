@@ -17,6 +17,7 @@ mod apart;
 mod faults;
 mod offer;
 mod pagemap;
+mod ring;
 mod shared;
 mod space;
 
@@ -24,6 +25,8 @@ pub use apart::spawn_apart;
 pub use faults::{Faults, Message, Moved, Refusal};
 pub use offer::{Access, FaultsError, Offer};
 pub use pagemap::{PageKind, PageMap};
+#[doc(hidden)]
+pub use ring::Ring;
 pub use shared::{Behind, SharedPages, Touch};
 pub use space::{PageSpace, PageSpan};
 

@@ -243,6 +243,17 @@ impl PageSpan<'_> {
         self.first
     }
 
+    /// The pages from one of them on.
+    pub(super) fn behind(&self, page: usize) -> Self {
+        assert!(page <= self.pages, "there is no page {page} in {}", self.pages);
+        Self { space: self.space, first: self.first + page, pages: self.pages - page }
+    }
+
+    /// One of the pages.
+    pub(super) fn page(&self, page: usize) -> Self {
+        Self { pages: 1, ..self.behind(page) }
+    }
+
     /// The first byte's address.
     pub(super) fn start(&self) -> NonNull<u8> {
         self.space.at(self.first * page_bytes(), self.bytes())
@@ -307,6 +318,30 @@ impl PageSpan<'_> {
     pub fn lock(&self) -> io::Result<()> {
         // SAFETY: locking changes no bytes.
         Ok(unsafe { rustix::mm::mlock(self.start().as_ptr().cast(), self.bytes()) }?)
+    }
+
+    /// Lets the pages go again.
+    ///
+    /// # Errors
+    /// What the system says, such as that the pages are not mapped any more.
+    pub fn unlock(&self) -> io::Result<()> {
+        // SAFETY: this changes no bytes.
+        Ok(unsafe { rustix::mm::munlock(self.start().as_ptr().cast(), self.bytes()) }?)
+    }
+
+    /// Unmaps the pages, and has fresh ones in their place in the same moment, so that nothing
+    /// else can come there. This is for tests.
+    ///
+    /// # Errors
+    /// What the system says.
+    #[doc(hidden)]
+    pub fn replace(&self) -> io::Result<()> {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
+        let place = self.start().as_ptr().cast();
+        // SAFETY: pages of this space, whose bytes nothing refers to; they may change.
+        unsafe { rustix::mm::mmap_anonymous(place, self.bytes(), access, flags) }?;
+        Ok(())
     }
 
     /// Moves the pages to another address, as `mremap` does, and leaves absent ones here. This is
