@@ -27,6 +27,9 @@ use crate::record::Record;
 use crate::row::{HEAD_BYTES, Slot, decode_head, encode_head};
 use crate::sites;
 
+/// Bytes of a record.
+const RECORD_BYTES: u64 = size_of::<u64>() as u64;
+
 /// Memory that is to be used again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Retired {
@@ -48,6 +51,11 @@ pub(crate) struct Cat<M: Memory> {
     retired: HostMutex<M, VecDeque<(u64, Retired)>>,
     /// Bytes of SCR among that.
     retired_scr: AtomicU64,
+    /// Records of rows that this host has shared.
+    records: AtomicU64,
+    /// Lines of rows that this host has invalidated, and cleaned.
+    invalidated_lines: AtomicU64,
+    cleaned_lines: AtomicU64,
 }
 
 impl<M: Memory> Cat<M> {
@@ -59,6 +67,9 @@ impl<M: Memory> Cat<M> {
             rows: Heap::new(memory, places.lnr_heap, home, share),
             retired: HostMutex::<M, _>::new(VecDeque::new()),
             retired_scr: AtomicU64::new(0),
+            records: AtomicU64::new(0),
+            invalidated_lines: AtomicU64::new(0),
+            cleaned_lines: AtomicU64::new(0),
             homes,
             places,
             home,
@@ -108,6 +119,9 @@ impl<M: Memory> Cat<M> {
         let memory = self.memory();
         let since = memory.moment();
         let stale = !record.is_current(self.home);
+        if stale {
+            self.invalidated_lines.fetch_add(slot.lines().count(), Ordering::Relaxed);
+        }
         memory.consume(sites::ROW_INVALIDATE, |_| ((), stale.then(|| slot.lines())));
         let mut head = [0; HEAD_BYTES];
         memory.read(slot.at(), &mut head);
@@ -159,7 +173,9 @@ impl<M: Memory> Cat<M> {
         let memory = self.memory();
         memory.write(slot.at(), &encode_head(version, row.len()));
         memory.write(slot.at().plus(HEAD_BYTES as u64), row);
-        memory.publish(sites::ROW_CLEAN, [slot.used_lines(row.len())], |memory| {
+        let used = slot.used_lines(row.len());
+        self.cleaned_lines.fetch_add(used.count(), Ordering::Relaxed);
+        memory.publish(sites::ROW_CLEAN, [used], |memory| {
             memory.gives(slot.lines(), (HEAD_BYTES + row.len()) as u64);
             announce(memory);
         });
@@ -173,9 +189,44 @@ impl<M: Memory> Cat<M> {
         })
     }
 
+    /// A cell of SCR for a record.
+    pub(crate) fn reserve_record(&self) -> Option<RecordAt> {
+        let at = self.reserve_scr(RECORD_BYTES)?;
+        self.records.fetch_add(1, Ordering::Relaxed);
+        Some(RecordAt((at / RECORD_BYTES) as u32))
+    }
+
     /// Frees a cell that no other host knows.
     pub(crate) fn free_scr(&self, at: u64, bytes: u64) {
         self.scr.free(at, bytes);
+    }
+
+    /// Frees a record that no other host knows.
+    pub(crate) fn free_record(&self, at: RecordAt) {
+        self.records.fetch_sub(1, Ordering::Relaxed);
+        self.free_scr(at.word().offset(), RECORD_BYTES);
+    }
+
+    /// No way leads to this record any more.
+    pub(crate) fn retire_record(&self, at: RecordAt) {
+        self.records.fetch_sub(1, Ordering::Relaxed);
+        self.retire(Retired::Scr { at: at.word().offset(), bytes: RECORD_BYTES });
+    }
+
+    /// Bytes of SCR that so many records take.
+    pub(crate) const fn records_bytes(records: u64) -> u64 {
+        records * RECORD_BYTES
+    }
+
+    /// Bytes of SCR that records of this host's shared rows take, of those in use.
+    pub(crate) fn scr_of_records(&self) -> u64 {
+        Self::records_bytes(self.records.load(Ordering::Relaxed))
+    }
+
+    /// Lines of rows that this host has invalidated, and cleaned.
+    pub(crate) fn flushed_lines(&self) -> (u64, u64) {
+        let load = |lines: &AtomicU64| lines.load(Ordering::Relaxed);
+        (load(&self.invalidated_lines), load(&self.cleaned_lines))
     }
 
     /// A slot for a row.

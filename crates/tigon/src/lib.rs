@@ -17,6 +17,7 @@
 
 mod bulk;
 mod cat;
+mod engine;
 mod index;
 mod layout;
 mod mapped;
@@ -29,7 +30,6 @@ mod sites;
 mod tigon;
 mod transaction;
 
-pub use bulk::EachVersion;
 pub use layout::{KIND, MAX_TABLES, MAX_WORKERS, Shape, VERSION};
 pub use mapped::plan;
 pub use record::MAX_HOMES;

@@ -276,7 +276,7 @@ impl<M: Memory> Partition<M> {
         }
         let Some(slot) = cat.reserve_slot(self.slot_bytes) else { return Ok(Moved::NoRoom) };
         debug_assert!(slot.line < MAX_LINES);
-        let Some(at) = cat.reserve_scr(8) else {
+        let Some(record_at) = cat.reserve_record() else {
             cat.free_slot(slot);
             return Ok(Moved::NoRoom);
         };
@@ -284,11 +284,10 @@ impl<M: Memory> Partition<M> {
         let keeps = cat.memory().keeps(sites::MOVE_LOCKS);
         let locks = if keeps { content.locks } else { Locks::default() };
         let record = Record::new(slot.line, state, locks).with_gap_closed(closes_gap);
-        let record_at = RecordAt((at / 8) as u32);
         cat.make(record_at, record.with_used(true), slot, content.version, &content.bytes);
         if !self.index.insert(cat, key, record_at) {
             cat.memory().gives(slot.lines(), 0);
-            cat.free_scr(at, 8);
+            cat.free_record(record_at);
             cat.free_slot(slot);
             return Ok(Moved::NoRoom);
         }
@@ -330,7 +329,7 @@ impl<M: Memory> Partition<M> {
         let freed =
             if memory.keeps(sites::MOVE_FREE) { record.with_state(State::Free) } else { record };
         cat.release(at, freed);
-        cat.retire(Retired::Scr { at: u64::from(at.0) * 8, bytes: 8 });
+        cat.retire_record(at);
         cat.retire(Retired::Row(slot));
         Ok(Moved::Done)
     }
@@ -371,6 +370,13 @@ impl<M: Memory> Partition<M> {
             rows.clock.push_back((key, row));
         }
         Ok(false)
+    }
+
+    /// Bytes of SCR that its shared rows take: records, and their index.
+    pub(crate) fn scr_bytes(&self, cat: &Cat<M>) -> u64 {
+        let _unchanged = self.rows.lock();
+        let (nodes, entries) = self.index.count(cat.memory());
+        nodes * self.index.node_bytes() + Cat::<M>::records_bytes(entries)
     }
 
     /// A row that was deleted, or that a transaction has not inserted after all, is looked at
@@ -430,8 +436,11 @@ impl<M: Memory> Partition<M> {
             return Ok(true);
         }
         // The next row with this key must have a greater version.
-        let is_over = content.version.epoch() < cat.group.epoch();
+        let deleted_in = content.version.epoch();
+        let is_over = deleted_in < cat.group.epoch();
         if !content.locks.is_free() || !cat.memory().check(sites::GHOST_EPOCH, is_over) {
+            // Without a log no commit asks for another epoch.
+            cat.group.request(deleted_in);
             return Ok(false);
         }
         content.is_removed = true;

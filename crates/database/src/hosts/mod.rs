@@ -4,11 +4,13 @@
 //! has died, no transaction goes on: what its partitions held is in the logs. (Tigon paper,
 //! section 2.)
 
+mod engine;
 mod homes;
 mod pods;
 mod setup;
 mod spec_table;
 
+pub use engine::{DatabaseShape, EachVersion, EngineMetrics, Participation, PodEngine};
 pub use homes::{HomePlaces, Homes};
 pub use pods::{join_pod, plan_pod};
 pub use setup::SetupError;
