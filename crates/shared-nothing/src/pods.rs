@@ -17,6 +17,9 @@ use crate::protocol::Protocol;
 /// Bytes of a message, unless a row takes more: several rows of a scan fit.
 const MESSAGE_BYTES: u64 = 16 << 10;
 
+/// Bytes of LNR that the pod's own parts take at most.
+const POD_BYTES: u64 = 1 << 20;
+
 /// The shape of such a database here.
 fn shape_of(shape: &DatabaseShape) -> Shape {
     let rows = shape.tables.iter().map(|table| message_bytes(table.row_bytes));
@@ -37,7 +40,7 @@ impl<P: Protocol> PodEngine for SharedNothing<Mapped, P> {
     const DRAINS: bool = false;
 
     fn lnr_bytes(shape: &DatabaseShape) -> u64 {
-        shape_of(shape).bytes().1
+        shape_of(shape).bytes().1 + POD_BYTES
     }
 
     fn create_pod(

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use tombolo_database::hosts::Homes;
 use tombolo_database::log::{GroupCommit, GroupSettings, Worker};
 use tombolo_database::{
     Conflict, Engine, Home, Locks, Mode, OrderedKey, Partitioning, Replica, TableId, TableSpec,
@@ -175,6 +176,11 @@ impl<M: Memory> Tigon<M> {
     /// Epochs and the log, for this host's [logger](tombolo_database::log::Logger).
     pub fn log(&self) -> &Arc<GroupCommit<M>> {
         &self.cat.group
+    }
+
+    /// The hosts of the database.
+    pub fn homes(&self) -> &Homes<M> {
+        &self.cat.homes
     }
 
     /// What this host has done so far.

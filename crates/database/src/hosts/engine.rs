@@ -102,7 +102,8 @@ pub trait PodEngine: Engine + Send + Sync + Sized + 'static {
     fn group(&self) -> &Arc<GroupCommit<Mapped>>;
 
     /// Waits until all hosts have called this for the `round`-th time; the first is
-    /// [`take_part`](Self::take_part)'s. Answers other hosts meanwhile. Blocks for up to 30 seconds.
+    /// [`take_part`](Self::take_part)'s. Answers other hosts meanwhile. Blocks for up to 30
+    /// seconds.
     ///
     /// # Errors
     /// [`SetupError::Missing`]; that a host has died.
