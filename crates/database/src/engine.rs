@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
 
 use crate::TxError;
 
@@ -199,6 +200,49 @@ pub trait Engine {
 
     /// The greatest epoch all of whose transactions are durable on all hosts.
     fn durable_epoch(&self) -> u64;
+}
+
+impl<E: Engine> Engine for Arc<E> {
+    type Transaction<'a>
+        = E::Transaction<'a>
+    where
+        Self: 'a;
+
+    fn tables(&self) -> &[TableSpec] {
+        (**self).tables()
+    }
+
+    fn partitions(&self) -> u32 {
+        (**self).partitions()
+    }
+
+    fn home(&self) -> (Home, u8) {
+        (**self).home()
+    }
+
+    fn home_of(&self, partition: u32) -> Home {
+        (**self).home_of(partition)
+    }
+
+    fn begin(&self, worker: usize) -> Self::Transaction<'_> {
+        (**self).begin(worker)
+    }
+
+    fn load(&self, table: TableId, key: &[u8], row: &[u8]) -> Result<(), TxError> {
+        (**self).load(table, key, row)
+    }
+
+    fn tick(&self) -> Result<(), TxError> {
+        (**self).tick()
+    }
+
+    fn end_epoch(&self, epoch: u64) {
+        (**self).end_epoch(epoch);
+    }
+
+    fn durable_epoch(&self) -> u64 {
+        (**self).durable_epoch()
+    }
 }
 
 /// Reads and changes rows. All reads are of one serializable state, if the commit succeeds.

@@ -114,6 +114,24 @@ impl<V> OrderedMap<V> {
         found.then(|| &self.values(leaf)[index])
     }
 
+    /// The first `most` entries behind a key, or of all.
+    pub fn page(&self, after: Option<&Key>, most: usize) -> Vec<(Key, V)>
+    where
+        V: Clone,
+    {
+        let first = Key::from_words(&[0]);
+        let mut page = Vec::with_capacity(most);
+        let mut next = match after {
+            None => self.after(&first, true),
+            Some(key) => self.after(key, false),
+        };
+        while let Some((key, value)) = next.filter(|_| page.len() < most) {
+            page.push((key, value.clone()));
+            next = self.after(&key, false);
+        }
+        page
+    }
+
     /// The first entry behind `key`, or at it.
     pub fn after(&self, key: &Key, or_equal: bool) -> Option<(Key, &V)> {
         let words = key.words(self.width);

@@ -1,10 +1,15 @@
 //! A table of which each host has a copy, read-only after loading.
 
+use std::ops::ControlFlow;
 use std::sync::OnceLock;
 
 use tombolo_memory::{HostMutex, Memory};
 
-use crate::{Bounds, Direction, EachRow, MAX_KEY_WORDS, OrderedKey, OrderedMap, TableId, TxError};
+use crate::hosts::EachVersion;
+use crate::{
+    Bounds, Direction, EachRow, MAX_KEY_WORDS, OrderedKey, OrderedMap, Scan, TableId, TableSpec,
+    TxError, Version,
+};
 
 /// A host's copy of a table.
 pub struct Replica<M: Memory> {
@@ -53,6 +58,24 @@ impl<M: Memory> Replica<M> {
     /// The row with `key`.
     pub fn get(&self, key: &OrderedKey) -> Option<&[u8]> {
         self.rows().get(key).map(|row| &**row)
+    }
+
+    /// Calls `each` with all rows of `table`, which is this one, in order.
+    ///
+    /// # Errors
+    /// Those of `each`.
+    pub fn each_version(
+        &self,
+        table: TableId,
+        spec: &TableSpec,
+        each: &mut EachVersion<'_>,
+    ) -> Result<(), TxError> {
+        let mut outcome = Ok(());
+        self.scan(&Bounds::new(table, spec, &Scan::ALL)?, usize::MAX, &mut |key, row| {
+            outcome = each(0, key, Version::default(), row);
+            if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        outcome
     }
 
     /// Calls `each` for up to `left` rows within `bounds`, until it breaks.

@@ -35,4 +35,6 @@ tombolo_memory::sites! {
     HOME_CLAIM = "database.home.claim";
     /// No arrival is lost.
     HOME_COUNT = "database.home.count";
+    /// At most one checkpoint of a running database is written at a time.
+    CHECKPOINT_ASK = "database.checkpoint.ask";
 }

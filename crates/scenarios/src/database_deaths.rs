@@ -11,7 +11,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tombolo_database::log::{GroupSettings, Logger, SimulatedDisk, recover};
+use tombolo_database::hosts::{CheckpointError, serve_part, write_checkpoint};
+use tombolo_database::log::{GroupSettings, Logger, SimulatedDisk, recover, truncate};
 use tombolo_database::{Engine, Partitioning, TableId, TableSpec, Transaction, TxError};
 use tombolo_host::Host;
 use tombolo_memory::Memory;
@@ -49,6 +50,8 @@ struct Book {
     /// The greatest epoch that a host has said to be durable.
     acknowledged: Cell<u64>,
     tags: Cell<u64>,
+    /// Checkpoints that were written while transactions ran.
+    checkpoints: Cell<u64>,
     busy: Rc<Cell<usize>>,
 }
 
@@ -155,9 +158,12 @@ fn change(
     Ok(())
 }
 
+/// Checkpoints that each host tries to write.
+const CHECKPOINTS: usize = 2;
+
 /// Hosts run transactions; some of them die. The hosts that are left write out what the dead have
-/// logged.
-fn run(trial: &Trial, mortal: &[usize], deaths: Deaths) {
+/// logged. Hosts also write checkpoints meanwhile, if they are to.
+fn run(trial: &Trial, mortal: &[usize], deaths: Deaths, checkpointed: bool) {
     let kills = Kills { hosts: mortal.to_vec(), one_in: 1, deaths };
     let mut simulation = simulation(trial, (!mortal.is_empty()).then_some(kills));
     let disk = Arc::new(SimulatedDisk::new());
@@ -180,6 +186,9 @@ fn run(trial: &Trial, mortal: &[usize], deaths: Deaths) {
                 drop(busy);
             });
         }
+        if checkpointed {
+            write_checkpoints(&mut simulation, member, &book);
+        }
         let (member, book) = (Rc::clone(member), Rc::clone(&book));
         simulation.spawn(host, move |memory| {
             let (db, logger) = &*member;
@@ -192,6 +201,47 @@ fn run(trial: &Trial, mortal: &[usize], deaths: Deaths) {
     simulation.run().unwrap();
     write_out(&mut simulation, &members.borrow());
     check(&book, &disk);
+    if checkpointed && mortal.is_empty() {
+        assert!(book.checkpoints.get() > 0, "no host has written a checkpoint");
+    }
+}
+
+/// A host asks for checkpoints, and writes its parts of those that hosts ask for.
+fn write_checkpoints(simulation: &mut Simulation, member: &Rc<Member>, book: &Rc<Book>) {
+    let host = member.0.memory().host();
+    let storage = member.1.borrow().storage().clone();
+    let parts = (Rc::clone(member), Rc::clone(book), storage.clone());
+    simulation.spawn(host, move |memory| {
+        let (member, book, storage) = parts;
+        let db = &member.0;
+        while book.busy.get() > 0 {
+            serve_part((db.homes(), db.log()), storage.clone(), db.tables(), |table, each| {
+                db.each_row(table, each)
+            });
+            memory.pause();
+        }
+    });
+    let (member, book, busy) = (Rc::clone(member), Rc::clone(book), Busy::new(&book.busy));
+    simulation.spawn(host, move |memory| {
+        let db = &member.0;
+        for _ in 0..CHECKPOINTS {
+            let wait = || {
+                memory.pause();
+                Ok(())
+            };
+            let shorten = || truncate(&*storage.disk, 1);
+            let of = (db.homes(), &**db.log());
+            match write_checkpoint(of, &storage, b"catalog", shorten, wait) {
+                Ok(_) => book.checkpoints.set(book.checkpoints.get() + 1),
+                Err(CheckpointError::Busy) => (0..20).for_each(|_| memory.pause()),
+                Err(error) => {
+                    assert!(memory.deaths() > 0, "{error}");
+                    break;
+                }
+            }
+        }
+        drop(busy);
+    });
 }
 
 /// A host that is left drains the buffers of the dead, and writes its own.
@@ -247,15 +297,25 @@ fn check(book: &Book, disk: &SimulatedDisk) {
 
 /// All hosts live.
 pub(crate) fn all_live(trial: &Trial) {
-    run(trial, &[], Deaths::One);
+    run(trial, &[], Deaths::One, false);
 }
 
 /// One host dies: the others stop, and nothing that was committed is lost.
 pub(crate) fn a_host_dies(trial: &Trial) {
-    run(trial, &[1], Deaths::One);
+    run(trial, &[1], Deaths::One, false);
 }
 
 /// All hosts die at once: the logs are all that is left.
 pub(crate) fn all_die(trial: &Trial) {
-    run(trial, &[0, 1, 2], Deaths::Together);
+    run(trial, &[0, 1, 2], Deaths::Together, false);
+}
+
+/// Hosts write checkpoints while transactions run.
+pub(crate) fn checkpointed(trial: &Trial) {
+    run(trial, &[], Deaths::One, true);
+}
+
+/// All hosts die at once, at any step of a checkpoint: recovery takes it whole, or the one before.
+pub(crate) fn all_die_while_checkpointed(trial: &Trial) {
+    run(trial, &[0, 1, 2], Deaths::Together, true);
 }

@@ -36,6 +36,7 @@ type SimLogger = Logger<SimMemory, PacedDisk>;
 
 /// The disk as a host has it: other threads may run between any two operations, and a host that is
 /// dead does nothing.
+#[derive(Clone)]
 pub(crate) struct PacedDisk {
     pub(crate) disk: Arc<SimulatedDisk>,
     pub(crate) memory: SimMemory,

@@ -95,6 +95,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "tigon-least-recently-used" Long transactions::least_recently_used;
     "tigon-no-gap-locks" Long transactions::no_gap_locks;
     "tigon-logged" Long database_deaths::all_live;
+    "tigon-checkpointed" Long database_deaths::checkpointed;
     "tigon-hosts-meet" Long transactions::tigon_meets;
     "ds2pl-hosts-meet" Long transactions::ds2pl_meets;
     "queues-of-two" Short queues::two_hosts;
@@ -283,6 +284,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "clearer-is-late" Crash deaths::a_clearer_is_late;
     "tigon-host-dies" Crash database_deaths::a_host_dies;
     "tigon-all-die" Crash database_deaths::all_die;
+    "tigon-checkpoint-dies" Crash database_deaths::all_die_while_checkpointed;
     "tigon-member-dies" Crash transactions::tigon_host_dies;
     "ds2pl-member-dies" Crash transactions::ds2pl_host_dies;
     "sundial-member-dies" Crash transactions::sundial_host_dies;
@@ -320,6 +322,7 @@ pub fn sites() -> impl Iterator<Item = Site> {
 pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("hcmeta.chunk.claim", "hcmeta-scarce-space"),
     ("database.home.claim", "ds2pl-hosts-meet"),
+    ("database.checkpoint.ask", "tigon-checkpointed"),
     ("tigon.ghost.epoch", "tigon-logged"),
     ("tigon.usage.latch", "tigon-least-recently-used"),
     ("pod.heap.take", "heap-of-two"),

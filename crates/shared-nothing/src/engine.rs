@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tombolo_database::hosts::Homes;
 use tombolo_database::log::{GroupCommit, GroupSettings};
-use tombolo_database::{Conflict, Engine, Home, TableId, TableSpec, TxError};
+use tombolo_database::{Conflict, Engine, Home, TableId, TableSpec, TxError, Version};
 use tombolo_memory::lock_api::MutexGuard;
 use tombolo_memory::{HostMutex, Memory, Work};
 
@@ -166,6 +166,11 @@ impl<M: Memory, P: Protocol> SharedNothing<M, P> {
             requests: self.requests.load(Ordering::Relaxed),
             replies: self.replies.load(Ordering::Relaxed),
         }
+    }
+
+    /// Lines of messages that this host has invalidated, and cleaned.
+    pub fn flushed_lines(&self) -> (u64, u64) {
+        self.queue.flushed_lines()
     }
 
     pub(crate) fn ground(&self) -> Ground<'_, M> {
@@ -426,7 +431,7 @@ impl<M: Memory, P: Protocol> Engine for SharedNothing<M, P> {
     }
 
     fn load(&self, table: TableId, key: &[u8], row: &[u8]) -> Result<(), TxError> {
-        self.tables.load(table, key, row)
+        self.tables.load(table, key, Version::default(), row)
     }
 
     fn tick(&self) -> Result<(), TxError> {

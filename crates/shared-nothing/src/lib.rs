@@ -38,6 +38,7 @@ mod mapped;
 mod member;
 mod message;
 mod partition;
+mod pods;
 mod protocol;
 pub mod queue;
 mod sites;

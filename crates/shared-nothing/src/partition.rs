@@ -10,6 +10,9 @@ use std::sync::Arc;
 use tombolo_database::{LocalRows, Locks, OrderedKey, OrderedMap, Version};
 use tombolo_memory::{HostMutex, Memory};
 
+/// Rows that are looked at before others get at the partition again.
+const AT_ONCE: usize = 64;
+
 /// When a row was written, and until when what it is can be read: logical times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lease {
@@ -52,6 +55,13 @@ impl<M: Memory> Row<M> {
     pub(crate) fn new(content: Content) -> Arc<Self> {
         Arc::new(Self { content: HostMutex::<M, _>::new(content) })
     }
+
+    /// The row as the last transaction that changed it has left it; `None` if there is none.
+    pub(crate) fn committed(&self) -> Option<(Version, Box<[u8]>)> {
+        let content = self.content.lock();
+        let is_there = content.is_valid && !content.is_removed;
+        is_there.then(|| (content.version, content.bytes.clone()))
+    }
 }
 
 /// The rows of a table that are at home together.
@@ -90,6 +100,11 @@ impl<M: Memory> Partition<M> {
         tree.insert(&OrderedKey::END, Row::new(Content::default()));
         let rows = Rows { tree, ghosts: VecDeque::new() };
         Self { local: LocalRows::new(name), rows: HostMutex::<M, _>::new(rows) }
+    }
+
+    /// The next rows, its end included.
+    pub(crate) fn page(&self, after: Option<&OrderedKey>) -> Vec<Entry<M>> {
+        self.rows.lock().tree.page(after, AT_ONCE)
     }
 
     /// A row that was deleted is looked at later.

@@ -21,6 +21,7 @@
 //! two.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tombolo_memory::{FetchOp, HostMutex, LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr};
 
@@ -129,6 +130,8 @@ pub struct Queue<M: Memory> {
     host: u8,
     /// Requests that were taken, the oldest first.
     taken: HostMutex<M, VecDeque<Taken>>,
+    invalidated_lines: AtomicU64,
+    cleaned_lines: AtomicU64,
 }
 
 /// A queue holds what no sender writes.
@@ -139,7 +142,14 @@ impl<M: Memory> Queue<M> {
     /// The queue of `host`.
     pub fn new(memory: &M, places: QueuePlaces, host: u8) -> Self {
         let taken = HostMutex::<M, _>::new(VecDeque::new());
-        Self { memory: memory.clone(), places, host, taken }
+        let (invalidated_lines, cleaned_lines) = Default::default();
+        Self { memory: memory.clone(), places, host, taken, invalidated_lines, cleaned_lines }
+    }
+
+    /// Lines of messages that this host has invalidated, and cleaned.
+    pub fn flushed_lines(&self) -> (u64, u64) {
+        let load = |lines: &AtomicU64| lines.load(Ordering::Relaxed);
+        (load(&self.invalidated_lines), load(&self.cleaned_lines))
     }
 
     /// Sends a request. Returns the number of its reply, which is to be [received](Self::receive)
@@ -156,6 +166,7 @@ impl<M: Memory> Queue<M> {
         let lines = self.places.lines(number, false, bytes);
         memory.takes_blank(lines);
         memory.write(lines.start(), request);
+        self.cleaned_lines.fetch_add(lines.count(), Ordering::Relaxed);
         memory.publish(sites::REQUEST_CLEAN, [lines], |memory| {
             memory.gives(lines, bytes);
             let newest = self.places.newest(slot.to);
@@ -208,6 +219,7 @@ impl<M: Memory> Queue<M> {
     pub fn read(&self, taken: Taken, into: &mut Vec<u8>) {
         let lines = self.places.lines(self.places.number(taken.slot), false, taken.bytes);
         let since = self.memory.moment();
+        self.invalidated_lines.fetch_add(lines.count(), Ordering::Relaxed);
         self.memory.consume(sites::REQUEST_INVALIDATE, |_| ((), [lines]));
         into.clear();
         self.memory.append(lines.start(), taken.bytes, into);
@@ -227,6 +239,7 @@ impl<M: Memory> Queue<M> {
         let lines = self.places.lines(number, true, bytes);
         memory.takes_blank(lines);
         memory.write(lines.start(), reply);
+        self.cleaned_lines.fetch_add(lines.count(), Ordering::Relaxed);
         memory.publish(sites::REPLY_CLEAN, [lines], |memory| {
             memory.gives(lines, bytes);
             memory.store(word, u64::from(count) << 32 | bytes);
@@ -250,6 +263,7 @@ impl<M: Memory> Queue<M> {
         });
         let Some((lines, bytes)) = lines else { return Ok(false) };
         let lines = lines.ok_or(Damaged)?;
+        self.invalidated_lines.fetch_add(lines.count(), Ordering::Relaxed);
         into.clear();
         memory.append(lines.start(), bytes, into);
         memory.relies_on(lines.start(), bytes, since);

@@ -1,7 +1,9 @@
 //! The tables of a database, as one host has them.
 
+use tombolo_database::hosts::EachVersion;
 use tombolo_database::{
-    OrderedKey, Partitioning, Replica, TableId, TableSpec, TxError, Version, key_width,
+    MAX_KEY_WORDS, OrderedKey, Partitioning, Replica, TableId, TableSpec, TxError, Version,
+    key_width,
 };
 use tombolo_memory::Memory;
 
@@ -88,7 +90,13 @@ impl<M: Memory> Tables<M> {
     }
 
     /// Loads a row without a transaction.
-    pub(crate) fn load(&self, table: TableId, key: &[u8], row: &[u8]) -> Result<(), TxError> {
+    pub(crate) fn load(
+        &self,
+        table: TableId,
+        key: &[u8],
+        version: Version,
+        row: &[u8],
+    ) -> Result<(), TxError> {
         let spec = self.spec(table)?;
         spec.check_key(table, key)?;
         spec.check_row(table, row)?;
@@ -104,9 +112,37 @@ impl<M: Memory> Tables<M> {
         if rows.tree.get(&ordered).is_some() {
             return Err(TxError::Duplicate { table });
         }
-        let content = Content { is_valid: true, bytes: row.into(), ..Content::default() };
-        debug_assert_eq!(content.version, Version::default());
+        let content = Content { is_valid: true, version, bytes: row.into(), ..Content::default() };
         rows.tree.insert(&ordered, Row::new(content));
+        Ok(())
+    }
+
+    /// Calls `each` with all rows of a table that are at home here, and of a replicated table with
+    /// all rows. Transactions may run.
+    pub(crate) fn each_version(
+        &self,
+        table: TableId,
+        each: &mut EachVersion<'_>,
+    ) -> Result<(), TxError> {
+        let spec = self.spec(table)?;
+        let mut buffer = [0; 8 * MAX_KEY_WORDS];
+        if let Some(replica) = self.replica(table) {
+            return replica.each_version(table, spec, each);
+        }
+        let parts = self.tables[usize::from(table.0)].own();
+        for (number, part) in (0..).zip(parts) {
+            let Some(part) = part else { continue };
+            let mut after = None;
+            loop {
+                let page = part.page(after.as_ref());
+                let Some((last, _)) = page.last() else { break };
+                after = Some(*last);
+                for (key, row) in page.iter().filter(|(key, _)| *key != OrderedKey::END) {
+                    let Some((version, bytes)) = row.committed() else { continue };
+                    each(number, key.bytes(self.width(table), &mut buffer), version, &bytes)?;
+                }
+            }
+        }
         Ok(())
     }
 }

@@ -1,11 +1,10 @@
 //! Many rows at once: loading, sharing before a run, and reading all that is at home here.
 
-use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tombolo_database::hosts::EachVersion;
 use tombolo_database::{
-    Bounds, Engine, Locks, MAX_KEY_WORDS, OrderedKey, Scan, TableId, TxError, Version, key_width,
+    Engine, Locks, MAX_KEY_WORDS, OrderedKey, TableId, TxError, Version, key_width,
 };
 use tombolo_memory::Memory;
 
@@ -16,9 +15,6 @@ use crate::tigon::{Part, Table, Tigon};
 
 /// Rows that are looked at before others get at the partition again.
 const AT_ONCE: usize = 64;
-
-/// Takes a row's partition, its key, its version, and the row.
-pub type EachVersion<'a> = dyn FnMut(u32, &[u8], Version, &[u8]) -> Result<(), TxError> + 'a;
 
 impl<M: Memory> Tigon<M> {
     /// As [`Engine::load`], of a row that has a version already: one that was recovered.
@@ -106,12 +102,7 @@ impl<M: Memory> Tigon<M> {
         let width = key_width(spec.key_bytes);
         let mut buffer = [0; 8 * MAX_KEY_WORDS];
         if let Table::Replicated(replica) = what {
-            let mut outcome = Ok(());
-            replica.scan(&Bounds::new(table, spec, &Scan::ALL)?, usize::MAX, &mut |key, row| {
-                outcome = each(0, key, Version::default(), row);
-                if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-            });
-            return outcome;
+            return replica.each_version(table, spec, each);
         }
         for (number, partition) in Self::own_partitions_of(what) {
             let mut after = None;
@@ -133,16 +124,5 @@ impl<M: Memory> Tigon<M> {
 
 /// The next rows of a partition, its end included.
 fn page<M: Memory>(partition: &Partition<M>, after: Option<&OrderedKey>) -> Vec<Entry<M>> {
-    let rows = partition.rows.lock();
-    let first = OrderedKey::from_words(&[0]);
-    let mut page: Vec<Entry<M>> = Vec::with_capacity(AT_ONCE);
-    let mut next = match after {
-        None => rows.tree.after(&first, true),
-        Some(key) => rows.tree.after(key, false),
-    };
-    while let Some((key, row)) = next.filter(|_| page.len() < AT_ONCE) {
-        page.push((key, Arc::clone(row)));
-        next = rows.tree.after(&key, false);
-    }
-    page
+    partition.rows.lock().tree.page(after, AT_ONCE)
 }

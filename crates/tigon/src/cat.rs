@@ -51,6 +51,11 @@ pub(crate) struct Cat<M: Memory> {
     retired: HostMutex<M, VecDeque<(u64, Retired)>>,
     /// Bytes of SCR among that.
     retired_scr: AtomicU64,
+    /// Records of rows that this host has shared.
+    records: AtomicU64,
+    /// Lines of rows that this host has invalidated, and cleaned.
+    invalidated_lines: AtomicU64,
+    cleaned_lines: AtomicU64,
 }
 
 impl<M: Memory> Cat<M> {
@@ -67,6 +72,9 @@ impl<M: Memory> Cat<M> {
             rows: Heap::new(memory, places.lnr_heap, home, share),
             retired: HostMutex::<M, _>::new(VecDeque::new()),
             retired_scr: AtomicU64::new(0),
+            records: AtomicU64::new(0),
+            invalidated_lines: AtomicU64::new(0),
+            cleaned_lines: AtomicU64::new(0),
             homes,
             places,
             home,
@@ -123,6 +131,9 @@ impl<M: Memory> Cat<M> {
         let stale = coherence == Coherence::Uncached || !record.is_current(self.home);
         let alone = stale && coherence == Coherence::OneReader;
         let record = if alone { record.without_current() } else { record };
+        if stale {
+            self.invalidated_lines.fetch_add(slot.lines().count(), Ordering::Relaxed);
+        }
         memory.consume(sites::ROW_INVALIDATE, |_| ((), stale.then(|| slot.lines())));
         let mut head = [0; HEAD_BYTES];
         memory.read(slot.at(), &mut head);
@@ -182,7 +193,9 @@ impl<M: Memory> Cat<M> {
         let memory = self.memory();
         memory.write(slot.at(), &encode_head(version, row.len()));
         memory.write(slot.at().plus(HEAD_BYTES as u64), row);
-        memory.publish(sites::ROW_CLEAN, [slot.used_lines(row.len())], |memory| {
+        let used = slot.used_lines(row.len());
+        self.cleaned_lines.fetch_add(used.count(), Ordering::Relaxed);
+        memory.publish(sites::ROW_CLEAN, [used], |memory| {
             memory.gives(slot.lines(), (HEAD_BYTES + row.len()) as u64);
             announce(memory);
         });
@@ -196,9 +209,44 @@ impl<M: Memory> Cat<M> {
         })
     }
 
+    /// A cell of SCR for a record.
+    pub(crate) fn reserve_record(&self) -> Option<RecordAt> {
+        let at = self.reserve_scr(self.variant.record_bytes())?;
+        self.records.fetch_add(1, Ordering::Relaxed);
+        Some(RecordAt((at / size_of::<u64>() as u64) as u32))
+    }
+
     /// Frees a cell that no other host knows.
     pub(crate) fn free_scr(&self, at: u64, bytes: u64) {
         self.scr.free(at, bytes);
+    }
+
+    /// Frees a record that no other host knows.
+    pub(crate) fn free_record(&self, at: RecordAt) {
+        self.records.fetch_sub(1, Ordering::Relaxed);
+        self.free_scr(at.word().offset(), self.variant.record_bytes());
+    }
+
+    /// No way leads to this record any more.
+    pub(crate) fn retire_record(&self, at: RecordAt) {
+        self.records.fetch_sub(1, Ordering::Relaxed);
+        self.retire(Retired::Scr { at: at.word().offset(), bytes: self.variant.record_bytes() });
+    }
+
+    /// Bytes of SCR that so many records take.
+    pub(crate) fn records_bytes(&self, records: u64) -> u64 {
+        records * self.variant.record_bytes()
+    }
+
+    /// Bytes of SCR that records of this host's shared rows take, of those in use.
+    pub(crate) fn scr_of_records(&self) -> u64 {
+        self.records_bytes(self.records.load(Ordering::Relaxed))
+    }
+
+    /// Lines of rows that this host has invalidated, and cleaned.
+    pub(crate) fn flushed_lines(&self) -> (u64, u64) {
+        let load = |lines: &AtomicU64| lines.load(Ordering::Relaxed);
+        (load(&self.invalidated_lines), load(&self.cleaned_lines))
     }
 
     /// A slot for a row.

@@ -127,6 +127,30 @@ impl Index {
         is_kept.then(|| Usage::at(self.root.element(1)))
     }
 
+    /// Bytes of a node.
+    pub(crate) fn node_bytes(&self) -> u64 {
+        self.shape.bytes
+    }
+
+    /// How many nodes and how many entries there are. Only the partition's home may ask, while the
+    /// index does not change.
+    pub(crate) fn count<M: Memory>(&self, memory: &M) -> (u64, u64) {
+        let root = memory.load(self.root);
+        let mut open: Vec<Node> = (root != 0).then_some(Node(root)).into_iter().collect();
+        let (mut nodes, mut entries) = (0, 0);
+        while let Some(node) = open.pop() {
+            nodes += 1;
+            let head = self.head(memory, node);
+            if head.is_leaf {
+                entries += head.count;
+            } else {
+                let child = |index| Node(self.value(memory, node, index).into());
+                open.extend((0..head.count).map(child));
+            }
+        }
+        (nodes, entries)
+    }
+
     /// The record of the row with `key`, if it is shared.
     pub(crate) fn get<M: Memory>(
         &self,

@@ -17,6 +17,7 @@
 
 mod bulk;
 mod cat;
+mod engine;
 mod index;
 mod layout;
 mod mapped;
@@ -33,7 +34,6 @@ mod usage;
 mod variant;
 mod victims;
 
-pub use bulk::EachVersion;
 pub use layout::{KIND, MAX_TABLES, MAX_WORKERS, Shape, VERSION};
 pub use mapped::plan;
 pub use record::MAX_HOMES;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tombolo_database::{LocalRows, Locks, Mode, OrderedKey, OrderedMap, TxError, Version};
 use tombolo_memory::{HostMutex, Memory};
 
-use crate::cat::{Cat, Retired};
+use crate::cat::Cat;
 use crate::index::{Index, RecordAt};
 use crate::record::{MAX_LINES, Record, State};
 use crate::row::{Content, Row, Slot};
@@ -269,8 +269,7 @@ impl<M: Memory> Partition<M> {
         }
         let Some(slot) = cat.reserve_slot(self.slot_bytes) else { return Ok(Moved::NoRoom) };
         debug_assert!(slot.line < MAX_LINES);
-        let record_bytes = cat.variant.record_bytes();
-        let Some(at) = cat.reserve_scr(record_bytes) else {
+        let Some(record_at) = cat.reserve_record() else {
             cat.free_slot(slot);
             return Ok(Moved::NoRoom);
         };
@@ -278,13 +277,12 @@ impl<M: Memory> Partition<M> {
         let keeps = cat.memory().keeps(sites::MOVE_LOCKS);
         let locks = if keeps { content.locks } else { Locks::default() };
         let record = Record::new(slot.line, state, locks).with_gap_closed(closes_gap);
-        let record_at = RecordAt((at / 8) as u32);
         cat.make(record_at, record.with_used(true), slot, content.version, &content.bytes);
         let usage = self.index.usage(cat);
         usage.map_or(Ok(()), |usage| usage.add(cat, record_at))?;
         if !self.index.insert(cat, key, record_at) {
             usage.map_or(Ok(()), |usage| usage.remove(cat, record_at))?;
-            cat.free_scr(at, record_bytes);
+            cat.free_record(record_at);
             cat.unmake(slot);
             return Ok(Moved::NoRoom);
         }
@@ -327,7 +325,7 @@ impl<M: Memory> Partition<M> {
         let freed =
             if memory.keeps(sites::MOVE_FREE) { record.with_state(State::Free) } else { record };
         cat.release(at, freed);
-        cat.retire(Retired::Scr { at: u64::from(at.0) * 8, bytes: cat.variant.record_bytes() });
+        cat.retire_record(at);
         cat.retire_slot(slot);
         Ok(Moved::Done)
     }
@@ -372,6 +370,13 @@ impl<M: Memory> Partition<M> {
             }
         }
         Ok(false)
+    }
+
+    /// Bytes of SCR that its shared rows take: records, and their index.
+    pub(crate) fn scr_bytes(&self, cat: &Cat<M>) -> u64 {
+        let _unchanged = self.rows.lock();
+        let (nodes, entries) = self.index.count(cat.memory());
+        nodes * self.index.node_bytes() + cat.records_bytes(entries)
     }
 
     /// A row that was deleted, or that a transaction has not inserted after all, is looked at
@@ -431,8 +436,11 @@ impl<M: Memory> Partition<M> {
             return Ok(true);
         }
         // The next row with this key must have a greater version.
-        let is_over = content.version.epoch() < cat.group.epoch();
+        let deleted_in = content.version.epoch();
+        let is_over = deleted_in < cat.group.epoch();
         if !content.locks.is_free() || !cat.memory().check(sites::GHOST_EPOCH, is_over) {
+            // Without a log no commit asks for another epoch.
+            cat.group.request(deleted_in);
             return Ok(false);
         }
         content.is_removed = true;

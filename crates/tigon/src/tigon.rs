@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use tombolo_database::hosts::Homes;
 use tombolo_database::log::{GroupCommit, GroupSettings, Worker};
 use tombolo_database::{
     Conflict, Engine, Home, Locks, Mode, OrderedKey, Partitioning, Replica, TableId, TableSpec,
@@ -83,6 +84,7 @@ pub(crate) struct Counters {
     pub(crate) moved_in: AtomicU64,
     moved_out: AtomicU64,
     requests: AtomicU64,
+    replies: AtomicU64,
 }
 
 /// What a host has done so far.
@@ -94,8 +96,16 @@ pub struct Moves {
     pub moved_out: u64,
     /// What it has asked other hosts for.
     pub requests: u64,
+    /// What it has answered other hosts.
+    pub replies: u64,
     /// Bytes of SCR that its shared rows take now.
     pub scr_bytes: u64,
+    /// Bytes of SCR among these that records take. The others are of the index.
+    pub scr_record_bytes: u64,
+    /// Lines of shared rows that it has invalidated.
+    pub invalidated_lines: u64,
+    /// Lines of shared rows that it has cleaned.
+    pub cleaned_lines: u64,
 }
 
 /// A table, as one host has it.
@@ -178,15 +188,35 @@ impl<M: Memory> Tigon<M> {
         &self.cat.group
     }
 
+    /// The hosts of the database.
+    pub fn homes(&self) -> &Homes<M> {
+        &self.cat.homes
+    }
+
     /// What this host has done so far.
     pub fn moves(&self) -> Moves {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (invalidated_lines, cleaned_lines) = self.cat.flushed_lines();
         Moves {
             moved_in: load(&self.counters.moved_in),
             moved_out: load(&self.counters.moved_out),
             requests: load(&self.counters.requests),
+            replies: load(&self.counters.replies),
             scr_bytes: self.cat.scr_in_use(),
+            scr_record_bytes: self.cat.scr_of_records(),
+            invalidated_lines,
+            cleaned_lines,
         }
+    }
+
+    /// Bytes of SCR that the shared rows of each table take which are at home here. Takes time in
+    /// proportion to their number.
+    pub fn scr_by_table(&self) -> Vec<u64> {
+        let of_table = |table| {
+            let parts = Self::own_partitions_of(table);
+            parts.map(|(_, partition)| partition.scr_bytes(&self.cat)).sum()
+        };
+        self.tables.iter().map(of_table).collect()
     }
 
     /// A table and its words a key.
@@ -263,6 +293,7 @@ impl<M: Memory> Tigon<M> {
             };
             let code = answer.as_ref().map_or(Answer::Failed, |&answer| answer);
             self.mailbox.answer(&mail, code as u64);
+            self.counters.replies.fetch_add(1, Ordering::Relaxed);
             answer?;
             self.make_room()?;
         }

@@ -39,11 +39,13 @@
 //!   [`Store::view`](tombolo_kv::Store::view)) shows a large value where it lies, and keeps its
 //!   room until it is dropped: look, and let go.
 //! * Objects stay in the pod when all hosts have left, for as long as its memory keeps its bytes.
+//! * A [`database`] has tables of rows, and transactions over them. It takes a pod of its own.
 //! * Values that a [`Store`] has put are objects whose first bytes say when they expire. Use a pod
 //!   through one of the two interfaces.
 //!
 //! Left out: anything asynchronous. Operations take microseconds, and block.
 
+pub mod database;
 mod member;
 
 pub use member::{Handle, Member};

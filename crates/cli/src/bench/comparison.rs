@@ -1,15 +1,20 @@
-//! Schemes in turn: what each came to, and how much faster MEGALON is.
+//! Schemes or engines in turn: what each came to, and how much faster the first one is.
 
 use std::collections::BTreeMap;
 
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::cli::Scheme;
 use crate::output::table;
 
 /// What a run came to, to be compared with others.
 pub(crate) trait Compared: Clone + Serialize {
+    /// What is compared.
+    const OF: &str = "scheme";
+
+    /// How speed is counted.
+    const SPEED: &str = "ops/s";
+
     /// What else is shown of each run, besides scheme and speed.
     const COLUMNS: &[&str];
 
@@ -28,17 +33,18 @@ pub(crate) trait Compared: Clone + Serialize {
 pub(crate) struct Outcome<R> {
     /// The median run of each scheme.
     results: Vec<R>,
-    /// Operations per second of megalon over those of each other scheme.
+    /// Speed of the first scheme over that of each other one.
     ratios: BTreeMap<&'static str, f64>,
 }
 
-/// Runs MEGALON and these schemes in turn, in so many rounds.
-pub(crate) fn compare<R: Compared>(
+/// Runs the first scheme and these in turn, in so many rounds.
+pub(crate) fn compare<S: Copy + PartialEq, R: Compared>(
     rounds: u32,
-    schemes: &[Scheme],
-    mut measure: impl FnMut(Scheme) -> Result<R>,
+    first: S,
+    schemes: &[S],
+    mut measure: impl FnMut(S) -> Result<R>,
 ) -> Result<Outcome<R>> {
-    let mut runs: Vec<(Scheme, Vec<R>)> = vec![(Scheme::Megalon, Vec::new())];
+    let mut runs: Vec<(S, Vec<R>)> = vec![(first, Vec::new())];
     for &scheme in schemes {
         if runs.iter().all(|&(known, _)| known != scheme) {
             runs.push((scheme, Vec::new()));
@@ -53,7 +59,7 @@ pub(crate) fn compare<R: Compared>(
 }
 
 impl<R: Compared> Outcome<R> {
-    /// Of all runs of each scheme, MEGALON's first.
+    /// Of all runs of each scheme, those of the first one before the others.
     fn of(runs: impl Iterator<Item = Vec<R>>) -> Self {
         let median = |mut runs: Vec<R>| {
             runs.sort_by(|one, other| one.ops_per_s().total_cmp(&other.ops_per_s()));
@@ -65,8 +71,15 @@ impl<R: Compared> Outcome<R> {
         Self { results, ratios }
     }
 
+    /// The median run of each scheme.
+    pub(crate) fn results(&self) -> &[R] {
+        &self.results
+    }
+
     pub(crate) fn text(&self) -> String {
-        let mut rows = table(&[&["scheme", "ops/s", "megalon is"], R::COLUMNS].concat());
+        let ratio_of =
+            self.results.first().map_or_else(String::new, |first| format!("{} is", first.scheme()));
+        let mut rows = table(&[&[R::OF, R::SPEED, &ratio_of], R::COLUMNS].concat());
         for report in &self.results {
             let ratio = self.ratios.get(report.scheme());
             let first = [

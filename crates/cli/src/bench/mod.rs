@@ -1,7 +1,7 @@
 //! `tombolo bench`: hosts as processes, each with some threads, driven through a load phase and a
 //! run phase; or schemes in turn, to compare them.
 
-mod comparison;
+pub(crate) mod comparison;
 pub(crate) mod limit;
 pub(crate) mod pages;
 mod report;
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &YcsbArgs) -> Result<()> {
     let mut again = false;
     // In virtual time all rounds are the same.
     let rounds = if args.profile.is_some() { 1 } else { args.schemes.rounds };
-    let outcome = compare(rounds, schemes, |scheme| {
+    let outcome = compare(rounds, Scheme::Megalon, schemes, |scheme| {
         let report = measure(args, scheme, again, &stop);
         again = args.pod.is_some();
         report

@@ -148,7 +148,7 @@ fn print(
             reports.results.iter().map(Report::text).collect()
         });
     };
-    output::print(&compare(rounds, schemes, measure)?, args.format, Outcome::text)
+    output::print(&compare(rounds, Scheme::Megalon, schemes, measure)?, args.format, Outcome::text)
 }
 
 /// One run in virtual time.

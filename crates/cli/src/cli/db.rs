@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
 use tombolo::PodSpec;
 use tombolo_tigon::{MAX_HOMES, MAX_WORKERS};
 
@@ -69,11 +70,18 @@ that was told to be durable has to be there, and each other one whole or not at 
 conditions 1 to 10 and 12 have to hold. The exit code is 3 if one of these does not.";
 
 /// An engine of transactions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum EngineKind {
     /// Rows at home on hosts, shared while others use them; one host makes all of a transaction's
     /// changes.
     Tigon,
+    /// Sundial+: rows stay at home; logical leases, and two-phase commit by messages. As published
+    /// it does not keep others from inserting rows into a range that a transaction has read.
+    Sundial,
+    /// DS2PL+: rows stay at home; two-phase locking without waiting, and two-phase commit by
+    /// messages.
+    Ds2pl,
 }
 
 /// When a benchmark counts transactions as durable.
@@ -119,9 +127,16 @@ fn theta(text: &str) -> Result<f64, String> {
 /// How a benchmark of transactions runs.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TransactionArgs {
-    /// The engines that are measured, one after the other, each in a pod of its own.
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "tigon", value_name = "ENGINE")]
-    pub(crate) engine: Vec<EngineKind>,
+    /// The engine that is measured.
+    #[arg(long, value_enum, default_value = "tigon", value_name = "ENGINE")]
+    pub(crate) engine: EngineKind,
+    /// Measure these engines, too, each in a pod of its own: in every round one after the other.
+    /// All of them, if none is named.
+    #[arg(long, value_enum, value_delimiter = ',', num_args = 0.., value_name = "ENGINE,...", conflicts_with = "log")]
+    pub(crate) compare: Option<Vec<EngineKind>>,
+    /// Rounds of a comparison: the median of each engine is shown.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = RangedU64ValueParser::<u32>::new().range(1..=1000))]
+    pub(crate) rounds: u32,
     /// Hosts, each a process.
     #[arg(long, value_name = "H", default_value_t = 2, value_parser = homes(), env = "TOMBOLO_HOSTS")]
     pub(crate) hosts: u8,
@@ -149,6 +164,9 @@ pub(crate) struct TransactionArgs {
     /// create` has made with the same workload. The run then goes on with its rows.
     #[arg(long, value_name = "DIR")]
     pub(crate) log: Option<PathBuf>,
+    /// Write a checkpoint every so many seconds while transactions run, and remove older logs.
+    #[arg(long, value_name = "S", requires = "log")]
+    pub(crate) checkpoint_every: Option<f64>,
     /// Coherent memory (SCR): shared rows take some 50 bytes of it each.
     #[arg(long, value_name = "SIZE", default_value = "200MiB", value_parser = size)]
     pub(crate) scr: u64,
@@ -296,7 +314,13 @@ pub(crate) struct DbCreateArgs {
     pub(crate) log: PathBuf,
     /// The workload whose tables and first rows the database gets.
     #[arg(long, value_enum, value_name = "WORKLOAD")]
-    pub(crate) tables_from: TablesFrom,
+    pub(crate) tables_from: Option<TablesFrom>,
+    /// A file in TOML that describes tables, for a database without rows.
+    #[arg(long, value_name = "FILE", conflicts_with = "tables_from")]
+    pub(crate) schema: Option<PathBuf>,
+    /// Partitions of the tables that a file describes; one for each host, unless given.
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u32>::new().range(1..=65_536))]
+    pub(crate) partitions: Option<u32>,
     /// Hosts of the database.
     #[arg(long, value_name = "H", default_value_t = 2, value_parser = homes())]
     pub(crate) hosts: u8,
@@ -378,6 +402,9 @@ pub(crate) struct DbLoadArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DbSoakArgs {
+    /// The engine.
+    #[arg(long, value_enum, default_value = "tigon", value_name = "ENGINE")]
+    pub(crate) engine: EngineKind,
     /// End after so many deaths.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = RangedU64ValueParser::<u32>::new().range(1..=100_000))]
     pub(crate) kills: u32,

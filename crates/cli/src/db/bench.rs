@@ -5,11 +5,12 @@ use std::process::ExitCode;
 
 use super::conditions::{Checked as _, Found};
 use super::host::{Event, Orders, Task};
-use super::hosts::{Hosts, create_pod, temporary};
+use super::hosts::{Hosts, temporary};
 use super::ran::Ran;
 use super::report::{Conditions, Report, Where};
 use super::setting::{Chosen, Setting, with_workload};
 use super::store::Store;
+use crate::bench::comparison::compare;
 use crate::cli::{EngineKind, LogMode, SmallBankArgs, TpccArgs, TransactionArgs, YcsbTxnArgs};
 use crate::output::{self, PROBLEMS};
 use crate::place::Place;
@@ -38,6 +39,10 @@ fn run(args: &TransactionArgs, workload: Chosen) -> Result<ExitCode> {
         args.seconds > 0.0 && args.warm_up >= 0.0,
         "times are not negative; give more --seconds"
     );
+    ensure!(
+        args.checkpoint_every.is_none_or(|seconds| seconds > 0.0),
+        "a checkpoint takes time; give more seconds to --checkpoint-every"
+    );
     let stop = Stop::on_signals()?;
     let setting = Setting { rows: workload, hosts: args.hosts, workers: args.workers };
     let partitions = setting.shape().partitions;
@@ -46,16 +51,23 @@ fn run(args: &TransactionArgs, workload: Chosen) -> Result<ExitCode> {
         "{partitions} partitions are not enough for {} hosts; have one for each at least",
         args.hosts
     );
-    let measure = |engine: &EngineKind| match engine {
-        EngineKind::Tigon => measure(args, &setting, &stop),
+    let Some(others) = &args.compare else {
+        let report = measure(args, args.engine, &setting, &stop)?;
+        output::print(&report, args.format, Report::text)?;
+        return Ok(code([&report]));
     };
-    let reports = args.engine.iter().map(measure).collect::<Result<Vec<_>>>()?;
-    match &reports[..] {
-        [report] => output::print(report, args.format, Report::text)?,
-        reports => output::print(&reports, args.format, |reports| Report::side_by_side(reports))?,
-    }
-    let violated = reports.iter().any(Report::is_violated);
-    Ok(if violated { ExitCode::from(PROBLEMS) } else { ExitCode::SUCCESS })
+    let others = if others.is_empty() { &EngineKind::ALL[..] } else { others };
+    let compared =
+        compare(args.rounds, args.engine, others, |engine| measure(args, engine, &setting, &stop))?;
+    output::print(&compared, args.format, |compared| {
+        format!("{}: {}\n{}", setting.rows.title(), setting.rows.describe(), compared.text())
+    })?;
+    Ok(code(compared.results()))
+}
+
+fn code<'a>(reports: impl IntoIterator<Item = &'a Report>) -> ExitCode {
+    let violated = reports.into_iter().any(Report::is_violated);
+    if violated { ExitCode::from(PROBLEMS) } else { ExitCode::SUCCESS }
 }
 
 /// Where a run logs to.
@@ -115,24 +127,33 @@ fn existing(setting: &Setting, log: &LogPlace) -> Result<Option<u64>> {
     Ok(Some(recovered.next))
 }
 
-fn measure(args: &TransactionArgs, setting: &Setting, stop: &Stop) -> Result<Report> {
+fn measure(
+    args: &TransactionArgs,
+    engine: EngineKind,
+    setting: &Setting,
+    stop: &Stop,
+) -> Result<Report> {
     let log = LogPlace::of(args)?;
     let existing = existing(setting, &log)?;
-    let bytes = args.scr + args.size.unwrap_or_else(|| setting.lnr_bytes());
+    let (shape, row_bytes) = (setting.shape(), setting.row_bytes());
+    let bytes = args.scr + args.size.unwrap_or_else(|| engine.lnr_bytes(&shape, row_bytes));
     let place = Place::new(args.pod.as_ref(), "txn", bytes);
-    let pod = create_pod(&place.spec, setting, (args.scr, args.size))?;
+    let pod = engine.create_pod(&place.spec, &shape, (args.scr, args.size, row_bytes))?;
     let published_waits = matches!(
         setting.rows,
         Chosen::TpccAsPublished { .. } | Chosen::Ycsb { as_published: true, .. }
     );
     let orders = Orders {
         spec: place.spec.to_string(),
+        engine,
         workload: setting.rows.clone(),
         workers: args.workers,
         first_epoch: existing.unwrap_or(1),
         log: log.path(),
         seed: args.seed,
         published_waits,
+        setting: Setting { rows: setting.rows.rows(), ..setting.clone() },
+        checkpoint_ms: args.checkpoint_every.map(|seconds| (seconds * 1e3) as u64),
     };
     let mut hosts = Hosts::start(&orders, args.hosts, stop)?;
     let load = if existing.is_some() { Task::Restore } else { Task::Populate };
@@ -161,7 +182,7 @@ fn measure(args: &TransactionArgs, setting: &Setting, stop: &Stop) -> Result<Rep
     hosts.leave()?;
     drop(pod);
     let of = Where {
-        engine: "tigon",
+        engine: engine.name(),
         workload: setting.rows.title(),
         setting: setting.rows.describe(),
         hosts: args.hosts,
@@ -170,6 +191,7 @@ fn measure(args: &TransactionArgs, setting: &Setting, stop: &Stop) -> Result<Rep
         log: log.describe(),
         scr_bytes: args.scr,
         shared_before,
+        tables: with_workload!(&setting.rows.build(), workload => workload.table_names()),
     };
     Ok(Report::new(of, &ran, conditions))
 }

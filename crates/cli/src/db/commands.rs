@@ -8,19 +8,23 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
+use tombolo::database::DatabasePlan;
 use tombolo::{PodSpec, format_size};
 use tombolo_database::TableId;
 use tombolo_database::log::Recovered;
+use tombolo_memory::Mapped;
 use tombolo_oltp::Workload as _;
+use tombolo_pod::Pod;
 
 use super::conditions::Checked as _;
-use super::hosts::create_pod;
+use super::hex::{from_hex, to_hex};
 use super::setting::{Chosen, Setting, with_workload};
 use super::soak;
 use super::store::{Store, misshapen, violations};
+use super::tables::{Tables, read_schema};
 use crate::cli::{
     DbCommand, DbCreateArgs, DbDumpArgs, DbInfoArgs, DbLoadArgs, DbLogArgs, DbRecoverArgs, DbSizes,
-    SmallBankScale, TablesFrom, TpccScale, YcsbTxnScale,
+    EngineKind, SmallBankScale, TablesFrom, TpccScale, YcsbTxnScale,
 };
 use crate::output::{self, PROBLEMS, pairs, say, table};
 
@@ -43,11 +47,39 @@ const YCSB_ROWS: u32 = 300_000;
 const ACCOUNTS: u32 = 100_000;
 
 fn create(args: &DbCreateArgs) -> Result<()> {
+    let setting = match (&args.tables_from, &args.schema) {
+        (Some(from), None) => setting_of(args, *from)?,
+        (None, Some(file)) => setting_of_file(args, file)?,
+        _ => bail!("give either --tables-from or --schema"),
+    };
+    make(&args.spec, &args.log, &setting, &args.sizes, |store| {
+        store.populate(&setting)?;
+        Ok(None)
+    })
+}
+
+/// A database with the tables that a file describes.
+fn setting_of_file(args: &DbCreateArgs, file: &Path) -> Result<Setting> {
+    let DbCreateArgs { hosts, workers, .. } = *args;
+    let of_tpcc = args.warehouses.is_some() || args.small || args.as_published;
+    ensure!(!of_tpcc && args.rows.is_none(), "--schema makes tables without rows; give it alone");
+    let (catalog, partitions) = (read_schema(file)?, args.partitions.unwrap_or(hosts.into()));
+    ensure!(
+        partitions >= hosts.into(),
+        "{partitions} partitions are not enough for {hosts} hosts; have one for each at least"
+    );
+    let plan = DatabasePlan { hosts, workers, partitions, catalog };
+    Ok(Setting { rows: Chosen::Tables { plan: Tables(plan) }, hosts, workers })
+}
+
+/// A database with a workload's tables and first rows.
+fn setting_of(args: &DbCreateArgs, from: TablesFrom) -> Result<Setting> {
     let DbCreateArgs { small, as_published, rows, warehouses, hosts, workers, seed, .. } = *args;
-    let is_tpcc = args.tables_from == TablesFrom::Tpcc;
+    ensure!(args.partitions.is_none(), "--partitions is for --schema; a workload has its own");
+    let is_tpcc = from == TablesFrom::Tpcc;
     ensure!(is_tpcc || warehouses.is_none() && !small, "only TPC-C has warehouses; give --rows");
     ensure!(!is_tpcc || rows.is_none(), "TPC-C's rows follow from --warehouses and --small");
-    let chosen = match args.tables_from {
+    let chosen = match from {
         TablesFrom::Tpcc => {
             let scale = TpccScale { warehouses, small, as_published, remote: None };
             Chosen::tpcc(&scale, u32::from(hosts) * u32::from(workers), seed)
@@ -62,11 +94,7 @@ fn create(args: &DbCreateArgs) -> Result<()> {
             Chosen::smallbank(&scale, hosts, seed)
         }
     };
-    let setting = Setting { rows: chosen.rows(), hosts, workers };
-    make(&args.spec, &args.log, &setting, &args.sizes, |store| {
-        store.populate(&setting)?;
-        Ok(None)
-    })
+    Ok(Setting { rows: chosen.rows(), hosts, workers })
 }
 
 /// Makes a pod, and a database in an empty directory; if that fails there is none.
@@ -83,7 +111,7 @@ fn make(
         "{} is not empty; give another directory, or empty it",
         log.display()
     );
-    drop(create_pod(spec, setting, (sizes.scr, sizes.size))?);
+    drop(create_pod(spec, setting, sizes)?);
     let rows = fill(&store)?;
     let rows = rows.map_or_else(String::new, |rows| format!(" with {rows} rows"));
     say(format!(
@@ -92,6 +120,11 @@ fn make(
         setting.rows.size(),
         log.display()
     ))
+}
+
+fn create_pod(spec: &PodSpec, setting: &Setting, sizes: &DbSizes) -> Result<Pod<Mapped>> {
+    let bytes = (sizes.scr, sizes.size, setting.row_bytes());
+    EngineKind::Tigon.create_pod(spec, &setting.shape(), bytes)
 }
 
 /// What a database holds.
@@ -112,7 +145,7 @@ struct Info {
 /// What a table holds.
 #[derive(Serialize)]
 struct TableInfo {
-    name: &'static str,
+    name: String,
     rows: u64,
     bytes: u64,
 }
@@ -136,7 +169,7 @@ impl Info {
             next_epoch: recovered.next,
             log_bytes,
             log_files,
-            tables: (0..).zip(workload.table_names().iter().copied())
+            tables: (0..).zip(workload.table_names())
                 .map(|(table, name)| {
                     let (rows, bytes) = counts.get(&TableId(table)).copied().unwrap_or_default();
                     TableInfo { name, rows, bytes }
@@ -148,7 +181,7 @@ impl Info {
     fn text(&self) -> String {
         let mut rows = table(&["table", "rows", "bytes"]);
         for TableInfo { name, rows: count, bytes } in &self.tables {
-            rows.add_row([(*name).to_owned(), count.to_string(), format_size(*bytes)]);
+            rows.add_row([name.clone(), count.to_string(), format_size(*bytes)]);
         }
         let pairs = pairs(&[
             ("workload", format!("{}: {}", self.workload, self.setting)),
@@ -234,9 +267,9 @@ fn recover(args: &DbRecoverArgs) -> Result<ExitCode> {
     let mut findings = Findings::of(&setting, &recovered)?;
     // A directory with problems stays as it is, to be looked at.
     if findings.problems.is_empty() {
-        drop(create_pod(&args.spec, &setting, (args.sizes.scr, args.sizes.size))?);
+        drop(create_pod(&args.spec, &setting, &args.sizes)?);
         recovered.close(store.directory())?;
-        findings.removed_files = Some(store.checkpoint(&setting, &recovered)?);
+        findings.removed_files = Some(store.checkpoint(&recovered)?);
     }
     output::print(&findings, args.format, Findings::text)?;
     Ok(findings.code())
@@ -244,9 +277,9 @@ fn recover(args: &DbRecoverArgs) -> Result<ExitCode> {
 
 fn checkpoint(args: &DbLogArgs) -> Result<()> {
     let store = Store::existing(&args.log)?;
-    let (setting, recovered) = store.read()?;
+    let (_, recovered) = store.read()?;
     recovered.close(store.directory())?;
-    let removed = store.checkpoint(&setting, &recovered)?;
+    let removed = store.checkpoint(&recovered)?;
     let (bytes, files) = store.usage()?;
     say(format!(
         "a checkpoint of {} rows as of epoch {}; {removed} files removed, {} in {files} files left\n",
@@ -297,25 +330,11 @@ fn write_dump(to: impl Write, setting: &Setting, recovered: &Recovered) -> Resul
     let names = with_workload!(&setting.rows.build(), workload => workload.table_names());
     for row in &recovered.rows {
         let name = names.get(usize::from(row.table.0));
-        let table = (*name.with_context(|| format!("there is no table {}", row.table))?).to_owned();
+        let table = name.with_context(|| format!("there is no table {}", row.table))?.clone();
         let line = DumpRow { table, key: to_hex(&row.key), row: to_hex(&row.row) };
         writeln!(to, "{}", serde_json::to_string(&line)?)?;
     }
     Ok(to.flush()?)
-}
-
-fn to_hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let pairs = text.as_bytes().chunks(2);
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    text.len().is_multiple_of(2).then(|| pairs.map(byte).collect())?
 }
 
 fn load(args: &DbLoadArgs) -> Result<()> {

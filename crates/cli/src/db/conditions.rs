@@ -65,7 +65,7 @@ fn texts(violations: Vec<Violation>, holds: fn(Rule) -> bool) -> Vec<String> {
 /// A workload whose rows can be checked.
 pub(crate) trait Checked: Workload {
     /// The names of its tables.
-    fn table_names(&self) -> &'static [&'static str];
+    fn table_names(&self) -> Vec<String>;
 
     /// Tables whose rows are shared before a run, if that is asked for.
     fn shared_tables(&self) -> &'static [TableId];
@@ -85,6 +85,10 @@ pub(crate) trait Checked: Workload {
     fn violations(&self, found: &[Found]) -> Vec<String> {
         found.iter().flat_map(|found| found.violations.iter().cloned()).collect()
     }
+}
+
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|&name| name.to_owned()).collect()
 }
 
 fn check_tpcc<E: Engine>(
@@ -111,8 +115,8 @@ pub(crate) fn all_partitions(partitions: u32) -> Vec<u32> {
 const TPCC_SHARED: &[TableId] = &[schema::CUSTOMER, schema::STOCK];
 
 impl Checked for Tpcc {
-    fn table_names(&self) -> &'static [&'static str] {
-        &schema::NAMES
+    fn table_names(&self) -> Vec<String> {
+        owned(&schema::NAMES)
     }
 
     fn shared_tables(&self) -> &'static [TableId] {
@@ -133,8 +137,8 @@ impl Checked for Tpcc {
 }
 
 impl Checked for TpccAsPublished {
-    fn table_names(&self) -> &'static [&'static str] {
-        &schema::NAMES
+    fn table_names(&self) -> Vec<String> {
+        owned(&schema::NAMES)
     }
 
     fn shared_tables(&self) -> &'static [TableId] {
@@ -155,17 +159,8 @@ impl Checked for TpccAsPublished {
 }
 
 impl Checked for Ledgered {
-    fn table_names(&self) -> &'static [&'static str] {
-        const NAMES: [&str; 12] = {
-            let mut names = ["ledger"; 12];
-            let mut table = 0;
-            while table < schema::NAMES.len() {
-                names[table] = schema::NAMES[table];
-                table += 1;
-            }
-            names
-        };
-        &NAMES
+    fn table_names(&self) -> Vec<String> {
+        owned(&schema::NAMES).into_iter().chain(["ledger".to_owned()]).collect()
     }
 
     fn shared_tables(&self) -> &'static [TableId] {
@@ -186,8 +181,8 @@ impl Checked for Ledgered {
 }
 
 impl Checked for Ycsb {
-    fn table_names(&self) -> &'static [&'static str] {
-        &["usertable"]
+    fn table_names(&self) -> Vec<String> {
+        owned(&["usertable"])
     }
 
     fn shared_tables(&self) -> &'static [TableId] {
@@ -200,8 +195,8 @@ impl Checked for Ycsb {
 }
 
 impl Checked for SmallBank {
-    fn table_names(&self) -> &'static [&'static str] {
-        &["account", "savings", "checking"]
+    fn table_names(&self) -> Vec<String> {
+        owned(&["account", "savings", "checking"])
     }
 
     fn shared_tables(&self) -> &'static [TableId] {

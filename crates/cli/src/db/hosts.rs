@@ -3,14 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Result, ensure};
-use tombolo::PodSpec;
-use tombolo_memory::Mapped;
-use tombolo_pod::{Pod, Sizes};
-use tombolo_tigon::{KIND, Tigon};
+use anyhow::Result;
 
 use super::host::{Event, Orders, Task};
-use super::setting::Setting;
 use crate::children::{Heard, HostProcess, hear_all, wait_for_all};
 use crate::output;
 use crate::stop::Stop;
@@ -72,26 +67,6 @@ impl<'a> Hosts<'a> {
         self.processes.iter_mut().try_for_each(|host| host.tell(&line))?;
         wait_for_all(&mut self.processes)
     }
-}
-
-/// Creates the pod of a database. A pod that is there is overwritten if it holds a database, too,
-/// and no host uses it.
-pub(crate) fn create_pod(
-    spec: &PodSpec,
-    setting: &Setting,
-    (scr_bytes, lnr_bytes): (u64, Option<u64>),
-) -> Result<Pod<Mapped>> {
-    let lnr_bytes = lnr_bytes.unwrap_or_else(|| setting.lnr_bytes());
-    let force = match tombolo_pod::inspect(spec) {
-        Ok(pod) => {
-            let is_database = pod.areas().any(|area| area.layout().kind == KIND);
-            ensure!(is_database, "{spec} is the pod of something else; give another --pod");
-            true
-        }
-        Err(_) => false,
-    };
-    let sizes = Sizes { scr_bytes: Some(scr_bytes), lnr_bytes: Some(lnr_bytes), force };
-    Ok(Tigon::create(spec, sizes, setting.shape())?)
 }
 
 /// A directory for what is temporary: in shared memory, if there is enough of it.

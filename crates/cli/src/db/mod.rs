@@ -6,11 +6,15 @@
 pub(crate) mod bench;
 pub(crate) mod commands;
 mod conditions;
+mod engines;
+mod hex;
 pub(crate) mod host;
 mod hosts;
 mod ledger;
 mod ran;
 mod report;
+mod run;
 mod setting;
 pub(crate) mod soak;
 mod store;
+mod tables;

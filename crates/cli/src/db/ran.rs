@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Result;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
+use tombolo_database::hosts::EngineMetrics;
 use tombolo_database::log::LogMetrics;
 use tombolo_oltp::{Aborts, KindStats, Stats};
-use tombolo_tigon::Moves;
 
 /// Aborts by reason.
 pub(crate) type AbortCounts = BTreeMap<String, u64>;
@@ -27,6 +26,13 @@ pub(crate) struct KindRan {
     pub(crate) durable_latency: Vec<(u64, u64)>,
 }
 
+/// What a host's engine and its log have done so far.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Used {
+    pub(crate) engine: EngineMetrics,
+    pub(crate) log: LogMetrics,
+}
+
 /// What a run came to on one host.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Ran {
@@ -35,9 +41,16 @@ pub(crate) struct Ran {
     /// Until all was durable.
     pub(crate) durable_elapsed_ns: u64,
     pub(crate) requests: u64,
+    pub(crate) replies: u64,
     pub(crate) moved_in: u64,
     pub(crate) moved_out: u64,
-    pub(crate) scr_bytes: u64,
+    pub(crate) invalidated_lines: u64,
+    pub(crate) cleaned_lines: u64,
+    pub(crate) scr_record_bytes: u64,
+    pub(crate) scr_index_bytes: u64,
+    pub(crate) scr_by_table: Vec<u64>,
+    /// Checkpoints that were written meanwhile.
+    pub(crate) checkpoints: u64,
     pub(crate) log_bytes: u64,
     pub(crate) log_syncs: u64,
     pub(crate) log_sync_p99_ns: u64,
@@ -45,27 +58,30 @@ pub(crate) struct Ran {
 
 impl Ran {
     /// Adds workers up, each with the times at which its run began, ended, and was durable.
-    pub(crate) fn new(
-        workers: &[(Stats, [u64; 3])],
-        before: (Moves, LogMetrics),
-        after: (Moves, LogMetrics),
-    ) -> Result<Self> {
+    pub(crate) fn new(workers: &[(Stats, [u64; 3])], before: Used, after: Used) -> Self {
         let (first, rest) = workers.split_first().expect("a host has a worker");
         let mut stats = first.0.clone();
         rest.iter().for_each(|(more, _)| stats.add(more));
         let time = |until: usize| workers.iter().map(|(_, times)| times[until] - times[0]).max();
-        Ok(Self {
+        let grown = |count: fn(&Used) -> u64| count(&after) - count(&before);
+        Self {
             kinds: stats.kinds.iter().map(KindRan::of).collect(),
             elapsed_ns: time(1).unwrap_or_default(),
             durable_elapsed_ns: time(2).unwrap_or_default(),
-            requests: after.0.requests - before.0.requests,
-            moved_in: after.0.moved_in - before.0.moved_in,
-            moved_out: after.0.moved_out - before.0.moved_out,
-            scr_bytes: after.0.scr_bytes,
-            log_bytes: after.1.bytes - before.1.bytes,
-            log_syncs: after.1.syncs - before.1.syncs,
-            log_sync_p99_ns: after.1.sync_p99.as_nanos() as u64,
-        })
+            requests: grown(|used| used.engine.requests),
+            replies: grown(|used| used.engine.replies),
+            moved_in: grown(|used| used.engine.moved_in),
+            moved_out: grown(|used| used.engine.moved_out),
+            invalidated_lines: grown(|used| used.engine.invalidated_lines),
+            cleaned_lines: grown(|used| used.engine.cleaned_lines),
+            scr_record_bytes: after.engine.scr_record_bytes,
+            scr_index_bytes: after.engine.scr_index_bytes,
+            scr_by_table: Vec::new(),
+            checkpoints: 0,
+            log_bytes: grown(|used| used.log.bytes),
+            log_syncs: grown(|used| used.log.syncs),
+            log_sync_p99_ns: after.log.sync_p99.as_nanos() as u64,
+        }
     }
 }
 

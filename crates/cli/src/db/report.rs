@@ -1,9 +1,12 @@
 //! What a benchmark of transactions came to.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use tombolo::format_size;
 
 use super::ran::{AbortCounts, KindRan, Ran, histogram};
+use crate::bench::comparison::Compared;
 use crate::bench::us;
 use crate::output::{pairs, table};
 
@@ -95,6 +98,9 @@ pub(crate) struct Where {
     pub(crate) scr_bytes: u64,
     /// Rows that were shared before the run.
     pub(crate) shared_before: Option<u64>,
+    /// Names of the tables.
+    #[serde(skip)]
+    pub(crate) tables: Vec<String>,
 }
 
 /// A benchmark of transactions on one engine.
@@ -106,9 +112,16 @@ pub(crate) struct Report {
     #[serde(flatten)]
     total: Kind,
     requests_per_transaction: f64,
+    /// Requests and replies.
+    messages_per_transaction: f64,
+    invalidated_lines_per_transaction: f64,
+    cleaned_lines_per_transaction: f64,
     moved_in: u64,
     moved_out: u64,
     scr_bytes_used: u64,
+    scr_bytes_by_use: BTreeMap<&'static str, u64>,
+    scr_bytes_by_table: BTreeMap<String, u64>,
+    checkpoints: u64,
     log_bytes: u64,
     log_syncs: u64,
     log_sync_p99_ns: u64,
@@ -132,19 +145,33 @@ impl Report {
         let mut total = KindRan { name: "all".to_owned(), ..KindRan::default() };
         kinds.iter().for_each(|kind| total.add(kind));
         let sum = |count: fn(&Ran) -> u64| hosts.iter().map(count).sum::<u64>();
+        let commits = total.commits.max(1) as f64;
+        let each = |count: fn(&Ran) -> u64| sum(count) as f64 / commits;
+        let (records, index) = (sum(|ran| ran.scr_record_bytes), sum(|ran| ran.scr_index_bytes));
+        let of_table = |(table, name): (usize, &String)| {
+            let bytes = hosts.iter().filter_map(|ran| ran.scr_by_table.get(table)).sum();
+            (name.clone(), bytes)
+        };
+        let by_table: BTreeMap<_, u64> = of.tables.iter().enumerate().map(of_table).collect();
         Self {
-            of,
             seconds,
-            requests_per_transaction: sum(|ran| ran.requests) as f64 / total.commits.max(1) as f64,
+            requests_per_transaction: each(|ran| ran.requests),
+            messages_per_transaction: each(|ran| ran.requests + ran.replies),
+            invalidated_lines_per_transaction: each(|ran| ran.invalidated_lines),
+            cleaned_lines_per_transaction: each(|ran| ran.cleaned_lines),
             total: Kind::new(&total, seconds, durable_seconds),
             moved_in: sum(|ran| ran.moved_in),
             moved_out: sum(|ran| ran.moved_out),
-            scr_bytes_used: sum(|ran| ran.scr_bytes),
+            scr_bytes_used: records + index,
+            scr_bytes_by_use: [("records", records), ("index", index)].into(),
+            scr_bytes_by_table: by_table.into_iter().filter(|(_, bytes)| *bytes > 0).collect(),
+            checkpoints: sum(|ran| ran.checkpoints),
             log_bytes: sum(|ran| ran.log_bytes),
             log_syncs: sum(|ran| ran.log_syncs),
             log_sync_p99_ns: hosts.iter().map(|ran| ran.log_sync_p99_ns).max().unwrap_or_default(),
             kinds: kinds.iter().map(|kind| Kind::new(kind, seconds, durable_seconds)).collect(),
             conditions,
+            of,
         }
     }
 
@@ -193,14 +220,22 @@ impl Report {
             ("rolled back", format!("{} as the workload asks for", total.rollbacks)),
             ("aborted", aborts),
             ("retries", format!("{}; {} given up", total.retries, total.given_up)),
-            ("requests", format!("{:.4} per transaction", self.requests_per_transaction)),
+            ("messages", format!("{:.4} per transaction", self.messages_per_transaction)),
+            (
+                "lines flushed",
+                format!(
+                    "{:.2} invalidated, {:.2} cleaned per transaction",
+                    self.invalidated_lines_per_transaction, self.cleaned_lines_per_transaction
+                ),
+            ),
             ("rows moved", format!("{} in, {} out", self.moved_in, self.moved_out)),
             (
                 "SCR of shared rows",
                 format!(
-                    "{} of {}",
+                    "{} of {}: {}",
                     format_size(self.scr_bytes_used),
-                    format_size(self.of.scr_bytes)
+                    format_size(self.of.scr_bytes),
+                    [sizes(&self.scr_bytes_by_use), sizes(&self.scr_bytes_by_table)].join("; ")
                 ),
             ),
         ]);
@@ -214,6 +249,9 @@ impl Report {
                     us(self.log_sync_p99_ns as f64)
                 ),
             ));
+        }
+        if self.checkpoints > 0 {
+            rows.push(("checkpoints", format!("{} while it ran", self.checkpoints)));
         }
         rows.push(("conditions", self.conditions_cell()));
         format!("{}\n{}\n{}", pairs(&rows), self.kinds_table(), self.violations_text())
@@ -262,33 +300,42 @@ impl Report {
         }
         rows.to_string()
     }
+}
 
-    /// Several engines side by side.
-    pub(crate) fn side_by_side(reports: &[Self]) -> String {
-        let mut rows = table(&[
-            "engine",
-            "committed/s",
-            "durable/s",
-            "p50",
-            "p99",
-            "aborted",
-            "requests/txn",
-            "SCR used",
-        ]);
-        for report in reports {
-            let [p50, _, p99] = Percentiles::cells(report.total.latency_ns.as_ref());
-            rows.add_row([
-                report.of.engine.to_owned(),
-                format!("{:.0}", report.total.commits_per_s),
-                format!("{:.0}", report.total.durable_per_s),
-                p50,
-                p99,
-                report.total.aborted().to_string(),
-                format!("{:.4}", report.requests_per_transaction),
-                format_size(report.scr_bytes_used),
-            ]);
+/// Sizes by name, for people.
+fn sizes<K: std::fmt::Display>(of: &BTreeMap<K, u64>) -> String {
+    let each = of.iter().map(|(name, bytes)| format!("{name} {}", format_size(*bytes)));
+    each.collect::<Vec<_>>().join(", ")
+}
+
+impl Compared for Report {
+    const OF: &str = "engine";
+    const SPEED: &str = "transactions/s";
+    const COLUMNS: &[&str] =
+        &["durable/s", "p50", "p99", "aborted", "messages/txn", "cleaned/txn", "SCR used"];
+
+    fn scheme(&self) -> &'static str {
+        self.of.engine
+    }
+
+    /// Of durable transactions, if they are logged.
+    fn ops_per_s(&self) -> f64 {
+        match self.of.durability {
+            "memory" => self.total.commits_per_s,
+            _ => self.total.durable_per_s,
         }
-        let of = &reports[0].of;
-        format!("{}: {}\n{rows}\n", of.workload, of.setting)
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let [p50, _, p99] = Percentiles::cells(self.total.latency_ns.as_ref());
+        vec![
+            format!("{:.0}", self.total.durable_per_s),
+            p50,
+            p99,
+            self.total.aborted().to_string(),
+            format!("{:.4}", self.messages_per_transaction),
+            format!("{:.2}", self.cleaned_lines_per_transaction),
+            format_size(self.scr_bytes_used),
+        ]
     }
 }

@@ -1,18 +1,18 @@
 //! What a database holds, and what runs on it.
 
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
+use tombolo::database::DatabasePlan;
+use tombolo_database::hosts::DatabaseShape;
 use tombolo_oltp::smallbank::{SmallBank, SmallBankOptions};
 use tombolo_oltp::tpcc::{RemoteRates, Scale, Tpcc, TpccAsPublished};
 use tombolo_oltp::ycsb::{Ycsb, YcsbOptions};
-use tombolo_tigon::Shape;
 
 use super::ledger::Ledgered;
+use super::tables::Tables;
 use crate::cli::{Remote, SmallBankScale, TpccScale, YcsbTxnScale};
 
-/// Bytes of a worker's log buffer, as in Tigon's paper.
-pub(crate) const LOG_BUFFER_BYTES: u64 = 4 << 20;
-
-/// LNR besides shared rows and log buffers.
+/// LNR besides shared rows and what the engine takes.
 const SPARE_LNR: u64 = 64 << 20;
 
 /// A workload with all that fixes its rows and its transactions.
@@ -46,6 +46,10 @@ pub(crate) enum Chosen {
         cross: u32,
         seed: u64,
     },
+    /// Tables of a program's own.
+    Tables {
+        plan: Tables,
+    },
     /// TPC-C at a hundredth of its rows, with a ledger.
     Ledger {
         warehouses: u32,
@@ -61,6 +65,7 @@ pub(crate) enum Built {
     TpccAsPublished(TpccAsPublished),
     Ycsb(Ycsb),
     SmallBank(SmallBank),
+    Tables(Tables),
     Ledger(Ledgered),
 }
 
@@ -72,6 +77,7 @@ macro_rules! with_workload {
             $crate::db::setting::Built::TpccAsPublished($workload) => $body,
             $crate::db::setting::Built::Ycsb($workload) => $body,
             $crate::db::setting::Built::SmallBank($workload) => $body,
+            $crate::db::setting::Built::Tables($workload) => $body,
             $crate::db::setting::Built::Ledger($workload) => $body,
         }
     };
@@ -141,6 +147,7 @@ impl Chosen {
                     seed,
                 ))
             }
+            Self::Tables { ref plan } => Built::Tables(plan.clone()),
             Self::Ledger { warehouses, life, seed, .. } => {
                 Built::Ledger(Ledgered::new(warehouses, life, seed))
             }
@@ -157,6 +164,7 @@ impl Chosen {
                 (*reads, *cross, *theta, *as_published) = (0, 0, 0.0, false);
             }
             Self::SmallBank { cross, .. } => *cross = 0,
+            Self::Tables { .. } => {}
             Self::Ledger { life, .. } => *life = 0,
         }
         rows
@@ -170,6 +178,7 @@ impl Chosen {
             Self::Ycsb { as_published: false, .. } => "YCSB with transactions",
             Self::Ycsb { as_published: true, .. } => "YCSB with transactions as published",
             Self::SmallBank { .. } => "SmallBank",
+            Self::Tables { .. } => "tables of its own",
             Self::Ledger { .. } => "TPC-C with a ledger",
         }
     }
@@ -189,6 +198,10 @@ impl Chosen {
             Self::SmallBank { partitions, accounts, .. } => {
                 format!("{partitions} partitions of {accounts} customers")
             }
+            Self::Tables { ref plan } => {
+                let DatabasePlan { partitions, catalog, .. } = &plan.0;
+                format!("{} tables in {partitions} partitions", catalog.tables().len())
+            }
             Self::Ledger { warehouses, .. } => scale(warehouses, true),
         }
     }
@@ -205,6 +218,7 @@ impl Chosen {
                 format!("{reads} % reads, {cross} % cross, skew {theta}")
             }
             Self::SmallBank { cross, .. } => format!("{cross} % cross"),
+            Self::Tables { .. } => "without transactions".to_owned(),
             Self::Ledger { .. } => "with a ledger".to_owned(),
         };
         format!("{}, {what}", self.size())
@@ -217,6 +231,7 @@ impl Chosen {
             | Self::TpccAsPublished { warehouses, small, .. } => {
                 u64::from(warehouses) * if small { 4 << 20 } else { 128 << 20 }
             }
+            Self::Tables { .. } => 256 << 20,
             Self::Ledger { warehouses, .. } => u64::from(warehouses) * (16 << 20),
             Self::Ycsb { partitions, rows, .. } => u64::from(partitions) * u64::from(rows) * 1200,
             Self::SmallBank { partitions, accounts, .. } => {
@@ -235,23 +250,40 @@ pub(crate) struct Setting {
 }
 
 impl Setting {
-    /// The shape of the database in its pod.
-    pub(crate) fn shape(&self) -> Shape {
+    /// What checkpoints say that the database is.
+    pub(crate) fn encode(&self) -> Result<Vec<u8>> {
+        Ok(match &self.rows {
+            Chosen::Tables { plan } => plan.0.encode()?,
+            _ => serde_json::to_vec(self)?,
+        })
+    }
+
+    /// What [`encode`](Self::encode) has made, or a program that has created a database.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
+        if !DatabasePlan::is_plan(bytes) {
+            return Ok(serde_json::from_slice(bytes)?);
+        }
+        let plan = DatabasePlan::decode(bytes)?;
+        let (hosts, workers) = (plan.hosts, plan.workers);
+        Ok(Self { rows: Chosen::Tables { plan: Tables(plan) }, hosts, workers })
+    }
+
+    /// What the database is made for.
+    pub(crate) fn shape(&self) -> DatabaseShape {
         with_workload!(&self.rows.build(), workload => {
             use tombolo_oltp::Workload as _;
-            Shape {
-                homes: self.hosts,
+            DatabaseShape {
+                hosts: self.hosts,
                 partitions: workload.partitions(),
-                tables: workload.tables().len() as u16,
+                tables: workload.tables(),
                 workers: self.workers,
-                log_buffer_bytes: LOG_BUFFER_BYTES,
+                log_buffer_bytes: DatabaseShape::LOG_BUFFER_BYTES,
             }
         })
     }
 
-    /// LNR that the pod has to have.
-    pub(crate) fn lnr_bytes(&self) -> u64 {
-        let buffers = u64::from(self.hosts) * u64::from(self.workers) * LOG_BUFFER_BYTES;
-        self.rows.shared_bytes() + buffers + SPARE_LNR
+    /// LNR that rows take which hosts share.
+    pub(crate) fn row_bytes(&self) -> u64 {
+        self.rows.shared_bytes() + SPARE_LNR
     }
 }

@@ -13,7 +13,7 @@ use tombolo::PodSpec;
 use tombolo_database::log::Recovered;
 
 use super::host::{Event, Orders, Task};
-use super::hosts::{Hosts, create_pod, temporary};
+use super::hosts::{Hosts, temporary};
 use super::ledger::{Ledger, Ledgered};
 use super::setting::{Built, Chosen, Setting};
 use super::store::{Store, misshapen, violations};
@@ -31,6 +31,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// After so many recoveries one writes a checkpoint, and removes older logs.
 const LIVES_A_CHECKPOINT: u32 = 4;
 
+/// Milliseconds between checkpoints of a running database.
+const CHECKPOINT_MS: u64 = 100;
+
 const SCR: u64 = 32 << 20;
 
 /// Bytes that pod and logs may take.
@@ -39,6 +42,7 @@ const ROOM: u64 = 2 << 30;
 /// What a soak came to.
 #[derive(Default, Serialize)]
 struct Report {
+    engine: &'static str,
     seed: u64,
     hosts: u8,
     workers: u16,
@@ -48,6 +52,8 @@ struct Report {
     killed: u32,
     recoveries: u32,
     checkpoints: u32,
+    /// Checkpoints that were written while transactions ran.
+    running_checkpoints: u32,
     /// Transactions that were told to be durable.
     acknowledged: u64,
     /// Transactions that are there in the end.
@@ -63,6 +69,7 @@ struct Report {
 impl Report {
     fn text(&self) -> String {
         let text = pairs(&[
+            ("engine", self.engine.to_owned()),
             ("hosts", format!("{} with {} workers each", self.hosts, self.workers)),
             (
                 "deaths",
@@ -79,6 +86,7 @@ impl Report {
                     self.recoveries, self.checkpoints, self.recovery_ms
                 ),
             ),
+            ("checkpoints", format!("{} while transactions ran", self.running_checkpoints)),
             ("acknowledged", format!("{} transactions as durable", self.acknowledged)),
             ("found", format!("{} transactions, {} rows", self.found, self.rows)),
             ("took", format!("{:.1} s", self.seconds)),
@@ -109,6 +117,7 @@ pub(crate) fn run(args: &DbSoakArgs) -> Result<ExitCode> {
         random: ChaCha8Rng::seed_from_u64(args.seed),
         acknowledged: HashSet::new(),
         report: Report {
+            engine: args.engine.name(),
             seed: args.seed,
             hosts: args.hosts,
             workers: args.workers,
@@ -163,7 +172,7 @@ impl Soak<'_> {
         self.check(&setting, &recovered).with_context(|| format!("checking life {life}"))?;
         recovered.close(store.directory())?;
         if life.is_multiple_of(LIVES_A_CHECKPOINT) {
-            store.checkpoint(&setting, &recovered)?;
+            store.checkpoint(&recovered)?;
             self.report.checkpoints += 1;
         }
         Ok(recovered.next)
@@ -190,19 +199,23 @@ impl Soak<'_> {
             return Ok(());
         }
         let spec = PodSpec::path(&self.pod);
-        let pod = create_pod(&spec, &self.setting, (SCR, None))?;
+        let sizes = (SCR, None, self.setting.row_bytes());
+        let pod = self.args.engine.create_pod(&spec, &self.setting.shape(), sizes)?;
         let mut workload = self.setting.rows.clone();
         if let Chosen::Ledger { life: of_workload, .. } = &mut workload {
             *of_workload = life;
         }
         let orders = Orders {
             spec: spec.to_string(),
+            engine: self.args.engine,
             workload,
             workers: self.args.workers,
             first_epoch,
             log: Some(self.log.clone()),
             seed: self.args.seed.wrapping_add(life.into()),
             published_waits: false,
+            setting: self.setting.clone(),
+            checkpoint_ms: Some(CHECKPOINT_MS),
         };
         let mut hosts = Hosts::start(&orders, self.args.hosts, stop)?;
         hosts.rows("restoring", Task::Restore)?;
@@ -242,6 +255,7 @@ impl Soak<'_> {
     /// Notes what a host tells; why it cannot go on, if it says so.
     fn take(&mut self, line: &str) -> Result<Option<String>> {
         match serde_json::from_str(line).with_context(|| format!("a host says {line:?}"))? {
+            Event::Checkpointed => self.report.running_checkpoints += 1,
             Event::Durable { numbers } => self.acknowledged.extend(numbers),
             Event::Failed { what } => return Ok(Some(what)),
             Event::Progress { .. } => {}

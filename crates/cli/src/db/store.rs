@@ -1,22 +1,21 @@
 //! The directory of a database: checkpoint, logs, and whether hosts use it.
 
-use std::fs::{self, File};
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
+use anyhow::{Context, Result, ensure};
 use tombolo_database::log::{
-    CheckpointPart, CheckpointWriter, Directory, Recovered, Storage as _, recover, truncate,
+    CheckpointPart, CheckpointWriter, Claim, Directory, Recovered, Storage as _, recover,
 };
 use tombolo_database::{Engine, Home, OrderedKey, TableId, TableSpec, TxError, Version, key_width};
 use tombolo_oltp::{Reference, ReferenceTransaction, Workload, load};
 
 use super::conditions::{Checked, all_partitions};
-use super::setting::{Setting, with_workload};
+use super::setting::{Chosen, Setting, with_workload};
 
 /// How long a command waits for another one that uses the same directory.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -31,14 +30,12 @@ const MOST_FOUND: usize = 20;
 pub(crate) struct Store {
     path: PathBuf,
     directory: Arc<Directory>,
-    /// Keeps commands that need a database at rest from one that runs.
-    _lock: File,
 }
 
 impl Store {
     /// The directory as hosts use it, which is there.
     pub(crate) fn in_use(path: &Path) -> Result<Self> {
-        Self::open(path, FlockOperation::NonBlockingLockShared)
+        Self::open(path, Claim::Running)
     }
 
     /// The directory for a command that needs the database at rest. It is made if it is not there.
@@ -47,7 +44,7 @@ impl Store {
     /// That hosts use it, or that it cannot be made or read.
     pub(crate) fn at_rest(path: &Path) -> Result<Self> {
         fs::create_dir_all(path).with_context(|| format!("cannot make {}", path.display()))?;
-        Self::open(path, FlockOperation::NonBlockingLockExclusive)
+        Self::open(path, Claim::AtRest)
     }
 
     /// The same of a database that is there.
@@ -60,23 +57,26 @@ impl Store {
         Self::at_rest(path)
     }
 
-    fn open(path: &Path, lock: FlockOperation) -> Result<Self> {
+    fn open(path: &Path, claim: Claim) -> Result<Self> {
         let name = path.display();
-        let opened = File::open(path).with_context(|| format!("cannot open {name}"))?;
         let since = Instant::now();
-        // A command that only reads is soon done.
-        while let Err(error) = flock(&opened, lock) {
-            if error != Errno::WOULDBLOCK {
-                return Err(error).with_context(|| format!("cannot lock {name}"));
+        let directory = loop {
+            match Directory::claim(path, claim) {
+                Ok(directory) => break directory,
+                // A command that only reads is soon done.
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    ensure!(
+                        since.elapsed() < PATIENCE,
+                        "hosts, or another command, use the log in {name}; stop them first"
+                    );
+                    thread::sleep(Duration::from_millis(10));
+                }
+                Err(error) => {
+                    return Err(error).with_context(|| format!("cannot use {name} for a log"));
+                }
             }
-            if since.elapsed() > PATIENCE {
-                bail!("hosts, or another command, use the log in {name}; stop them first");
-            }
-            thread::sleep(Duration::from_millis(10));
-        }
-        let directory =
-            Directory::open(path).with_context(|| format!("cannot use {name} for a log"))?;
-        Ok(Self { path: path.to_owned(), directory: Arc::new(directory), _lock: opened })
+        };
+        Ok(Self { path: path.to_owned(), directory: Arc::new(directory) })
     }
 
     pub(crate) fn directory(&self) -> &Arc<Directory> {
@@ -109,7 +109,7 @@ impl Store {
         let mut writer = CheckpointWriter::begin(Arc::clone(&self.directory), 0)?;
         let part = fill(writer.part()?)?;
         writer.add(part)?;
-        Ok(writer.finish(&serde_json::to_vec(setting)?, 0, 0)?)
+        Ok(writer.finish(&setting.encode()?, 0, 0)?)
     }
 
     /// Begins a database with its workload's rows, in an empty directory.
@@ -158,26 +158,14 @@ impl Store {
             "{name} has no checkpoint; a database that can be recovered begins with \
              `tombolo db create`"
         );
-        let setting = serde_json::from_slice(&recovered.catalog)
+        let setting = Setting::decode(&recovered.catalog)
             .with_context(|| format!("the catalog in {name} is of another program"))?;
         Ok((setting, recovered))
     }
 
     /// Writes a checkpoint of what was recovered, and removes what came before; how many files.
-    pub(crate) fn checkpoint(&self, setting: &Setting, recovered: &Recovered) -> Result<usize> {
-        let epoch = recovered.durable;
-        let manifest = format!("checkpoint-{epoch:010x}");
-        if self.directory.list()?.contains(&manifest) {
-            return Ok(truncate(&self.directory, READERS)?);
-        }
-        let mut writer = CheckpointWriter::begin(Arc::clone(&self.directory), epoch)?;
-        let mut part = writer.part()?;
-        for row in &recovered.rows {
-            part.row((row.table, row.partition), &row.key, row.version, &row.row)?;
-        }
-        writer.add(part)?;
-        writer.finish(&serde_json::to_vec(setting)?, epoch, epoch)?;
-        Ok(truncate(&self.directory, READERS)?)
+    pub(crate) fn checkpoint(&self, recovered: &Recovered) -> Result<usize> {
+        Ok(recovered.checkpoint(&self.directory, READERS)?)
     }
 }
 
@@ -279,6 +267,10 @@ pub(crate) fn violations(
     setting: &Setting,
     recovered: &Recovered,
 ) -> Result<(Option<&'static str>, Vec<String>)> {
+    if let Chosen::Tables { plan } = &setting.rows {
+        let checked = "types of rows, and entries of indexes";
+        return Ok((Some(checked), plan.0.catalog.check_rows(&recovered.rows)));
+    }
     with_workload!(&setting.rows.build(), workload => {
         let Some(conditions) = workload.conditions() else { return Ok((None, Vec::new())) };
         let engine = Reference::new(&workload.tables(), workload.partitions());

@@ -121,21 +121,124 @@ fn ycsb_and_smallbank_run() {
 }
 
 #[test]
-fn engines_are_shown_side_by_side() {
-    let shown = printed(&[
+fn engines_are_compared_in_turn() {
+    let compared = json(&[
         "bench",
         "smallbank",
         "--accounts",
         "100",
-        "--engine",
-        "tigon,tigon",
+        "--cross",
+        "50",
+        "--compare",
+        "--rounds",
+        "1",
         "--seconds",
-        "0.2",
+        "0.3",
         "--warm-up",
         "0",
     ]);
-    let rows = shown.lines().filter(|line| line.trim_start().starts_with("tigon")).count();
-    assert!(rows == 2 && shown.contains("committed/s"), "{shown}");
+    let results = compared["results"].as_array().unwrap();
+    let engines: Vec<&str> = results.iter().map(|r| r["engine"].as_str().unwrap()).collect();
+    assert_eq!(engines, ["tigon", "sundial", "ds2pl"]);
+    for report in results {
+        for positive in ["commits", "messages_per_transaction", "cleaned_lines_per_transaction"] {
+            assert!(report[positive].as_f64().unwrap() > 0.0, "{positive} in {report}");
+        }
+    }
+    assert!(compared["ratios"]["sundial"].as_f64().unwrap() > 0.0, "{compared}");
+    let by_use = &results[0]["scr_bytes_by_use"];
+    assert!(by_use["records"].as_u64().unwrap() > 0 && by_use["index"].as_u64().unwrap() > 0);
+    let by_table = results[0]["scr_bytes_by_table"].as_object().unwrap();
+    let sum: u64 = by_table.values().map(|bytes| bytes.as_u64().unwrap()).sum();
+    assert!(sum > 0 && sum <= results[0]["scr_bytes_used"].as_u64().unwrap(), "{by_table:?}");
+    assert_eq!(results[1]["scr_bytes_used"], 0);
+}
+
+#[test]
+fn every_engine_keeps_tpccs_conditions_and_recovers() {
+    for engine in ["sundial", "ds2pl"] {
+        let db = Db::tpcc();
+        let (pod, log) = (db.path("pod"), db.log());
+        let before = db.rows();
+        let report = bench(
+            &[&SMALL[..], &["--pod", &pod, "--log", &log, "--engine", engine, "--remote", "60/90"]]
+                .concat(),
+        );
+        assert_eq!(report["engine"], engine);
+        assert_eq!(report["conditions"]["violations"], Value::Array(vec![]), "{engine}");
+        assert_eq!(report["durable"], report["commits"], "{engine}");
+        assert!(db.rows() > before);
+        assert!(printed(&["db", "check", "--log", &log]).contains("no problems"), "{engine}");
+        // The log is of no engine: another one goes on with the rows.
+        assert_eq!(db.run()["conditions"]["violations"], Value::Array(vec![]));
+    }
+}
+
+#[test]
+fn a_running_database_is_checkpointed() {
+    let db = Db::tpcc();
+    let (pod, log) = (db.path("pod"), db.log());
+    let args = [&SMALL[..], &["--pod", &pod, "--log", &log, "--checkpoint-every", "0.1"]].concat();
+    let report = bench(&args);
+    assert!(report["checkpoints"].as_u64().unwrap() > 0, "{report}");
+    assert_eq!(report["conditions"]["violations"], Value::Array(vec![]));
+    let files: Vec<_> = fs::read_dir(&log).unwrap().map(|file| file.unwrap().file_name()).collect();
+    let is_first = |name: &std::ffi::OsString| name == "checkpoint-0000000000";
+    assert!(!files.iter().any(is_first), "the first checkpoint is removed: {files:?}");
+    assert!(printed(&["db", "check", "--log", &log]).contains("no problems"));
+}
+
+const SCHEMA: &str = r#"
+[[table]]
+name = "accounts"
+key = ["branch", "number"]
+per_partition = 1
+columns = [
+    { name = "branch", type = "u32" },
+    { name = "number", type = "u32" },
+    { name = "owner", type = "text", most = 10, nullable = true },
+    { name = "balance", type = "decimal", scale = 2 },
+]
+index = [{ name = "by_owner", columns = ["branch", "owner"], unique = true }]
+
+[[table]]
+name = "currencies"
+key = ["code"]
+replicated = true
+columns = [{ name = "code", type = "text", most = 3 }, { name = "rate", type = "i64" }]
+"#;
+
+#[test]
+fn a_file_describes_the_tables_of_a_database() {
+    let db = Db::empty();
+    let file = db.path("schema.toml");
+    fs::write(&file, SCHEMA).unwrap();
+    let shown = db.create(&["--schema", &file, "--hosts", "2", "--partitions", "8"]);
+    assert!(shown.contains("2 tables in 8 partitions"), "{shown}");
+    let info = db.info();
+    let names: Vec<_> = info["tables"].as_array().unwrap().iter().map(|t| &t["name"]).collect();
+    assert_eq!(names, ["accounts", "accounts.by_owner", "currencies"]);
+    assert_eq!((&info["partitions"], &info["hosts"]), (&8.into(), &2.into()));
+    assert!(printed(&["db", "check", "--log", &db.log()]).contains("no problems"));
+    let (dump, other) = (printed(&["db", "dump", "--log", &db.log()]), Db::empty());
+    fs::write(other.path("dump"), dump).unwrap();
+    let (pod, log) = (other.path("pod"), other.log());
+    printed(&["db", "load", &pod, "--log", &log, "--from", &other.path("dump")]);
+    assert_eq!(other.info()["tables"], info["tables"]);
+    let refused = |changed: &str, to: &str, reason: &str| {
+        let empty = Db::empty();
+        fs::write(&file, SCHEMA.replacen(changed, to, 1)).unwrap();
+        let (pod, log) = (empty.path("pod"), empty.log());
+        let error = complaint(&["db", "create", &pod, "--log", &log, "--schema", &file]);
+        assert!(error.contains(reason), "{error}");
+        assert!(!Path::new(&pod).exists() && !Path::new(&log).exists(), "nothing is half done");
+    };
+    refused("[\"branch\", \"number\"]", "[\"town\"]", "has no column `town`");
+    refused("most = 10, ", "", "column `owner` lacks `most`");
+    refused("most = 10", "most = 100", "keys of table `accounts`");
+    refused("type = \"decimal\"", "type = \"float\"", "unknown variant `float`");
+    refused("name = \"currencies\"", "name = \"accounts\"", "there is another one");
+    refused("replicated", "repeated", "unknown field `repeated`");
 }
 
 #[test]
@@ -228,6 +331,9 @@ fn what_cannot_be_is_refused_with_a_reason() {
     refused(&["bench", "smallbank", "--log", &log, "--durability", "memory"], "writes no log");
     refused(&["bench", "tpcc", "--warehouses", "1", "--hosts", "2"], "not enough for 2 hosts");
     refused(&["bench", "tpcc", "--remote", "60"], "two percentages");
+    refused(&["bench", "tpcc", "--engine", "oracle"], "invalid value 'oracle'");
+    refused(&["bench", "smallbank", "--checkpoint-every", "1"], "--log");
+    refused(&["db", "create", &db.path("p"), "--log", &db.path("l")], "--tables-from");
     refused(&["db", "info", "--log", &db.path("nothing")], "there is no directory");
     refused(&["db", "info", "--log", db.folder.path().to_str().unwrap()], "no checkpoint");
     refused(&["bench", "smallbank", "--log", "/dev/null/log"], "cannot make /dev/null/log");

@@ -18,6 +18,9 @@ const MEETING_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often a thread waits between two looks at the other hosts.
 const ROUNDS_BETWEEN_LOOKS: u32 = 64;
 
+/// Words of a line that are in use.
+const WORDS: u64 = 5;
+
 /// Where the words about hosts lie: a line for each.
 #[derive(Clone, Copy, Debug)]
 pub struct HomePlaces {
@@ -39,13 +42,15 @@ impl HomePlaces {
     }
 
     /// The word that says which host has a home: its number (8 bits), and that of its stay.
-    fn home(&self, home: u8) -> ScrAddr<u64> {
+    pub(super) fn home(&self, home: u8) -> ScrAddr<u64> {
         self.failed.line(2 + u64::from(home))
     }
 
     /// No host has come. No other host uses the words meanwhile.
     pub fn format<M: Memory>(&self, memory: &M) {
-        (0..Self::lines(self.count)).for_each(|line| memory.store(self.failed.line(line), 0));
+        let lines = (0..Self::lines(self.count)).map(|line| self.failed.line(line));
+        let words = lines.flat_map(|line| (0..WORDS).map(move |word| line.element(word)));
+        words.for_each(|word| memory.store(word, 0));
     }
 
     /// Takes the first home that is free, if there is one.
@@ -83,6 +88,10 @@ impl<M: Memory> Homes<M> {
         let (area, host) = (area.clone(), Arc::clone(host));
         let (enrolment, turn) = (enrolment.clone(), AtomicU64::new(0));
         Ok(Self { area, host, enrolment, places, own, turn })
+    }
+
+    pub(super) fn places(&self) -> &HomePlaces {
+        &self.places
     }
 
     /// The area that the database lies in.
@@ -156,6 +165,13 @@ impl<M: Memory> Homes<M> {
             0 => Ok(()),
             dead => Err(TxError::HostDied { host: (dead - 1) as u8 }),
         }
+    }
+
+    /// The homes of hosts that are fenced: they are taken for dead.
+    pub fn dead(&self) -> impl Iterator<Item = u8> {
+        let fenced: Vec<u8> = self.area.membership().fenced().collect();
+        let is_dead = move |host: Option<u8>| host.is_some_and(|host| fenced.contains(&host));
+        (0..self.count()).filter(move |&home| is_dead(self.host_of(home)))
     }
 
     /// Whether the host of a home takes part in the database now.

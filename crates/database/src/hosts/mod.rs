@@ -4,12 +4,18 @@
 //! has died, no transaction goes on: what its partitions held is in the logs. (Tigon paper,
 //! section 2.)
 
+mod attendant;
+mod checkpoints;
+mod engine;
 mod homes;
 mod pods;
 mod setup;
 mod spec_table;
 
+pub use attendant::Attendant;
+pub use checkpoints::{CheckpointError, Written, serve_part, write_checkpoint};
+pub use engine::{DatabaseShape, EachVersion, EngineMetrics, Participation, PodEngine};
 pub use homes::{HomePlaces, Homes};
-pub use pods::{join_pod, plan_pod};
+pub use pods::{join_pod, plan_pod, recreate_pod};
 pub use setup::SetupError;
 pub use spec_table::SpecTable;

@@ -45,7 +45,7 @@ pub use layout::LogLayout;
 pub use logger::{LogMetrics, Logger};
 pub use record::{Change, record_bytes};
 pub use recovery::{Recovered, RecoveredRow, recover, recover_part, truncate};
-pub use storage::{Directory, Storage};
+pub use storage::{Claim, Directory, Storage};
 pub use worker::Worker;
 
 use error::During;

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::During;
-use super::checkpoint::{self, Checkpoint};
+use super::checkpoint::{self, Checkpoint, CheckpointWriter};
 use super::error::LogError;
 use super::file::FileContents;
 use super::record::{Change, Record};
@@ -50,6 +50,31 @@ impl Recovered {
     /// That the storage fails.
     pub fn close(&self, storage: &impl Storage) -> Result<(), LogError> {
         Closing { durable: self.durable, next: self.next }.write(storage)
+    }
+
+    /// Writes a checkpoint of this, with the catalog that was found, and removes files that
+    /// recovery does not need any more: how many. No host runs. Without anything newer than the
+    /// last checkpoint it only removes.
+    ///
+    /// # Errors
+    /// That the storage fails, or a file is damaged.
+    pub fn checkpoint<S: Storage + Clone + Sync>(
+        &self,
+        storage: &S,
+        threads: usize,
+    ) -> Result<usize, LogError> {
+        let files = storage.list().during("list the files of", "the log")?;
+        let newest = Checkpoint::newest(storage, &files)?;
+        if newest.is_none_or(|newest| newest.epoch < self.durable) {
+            let mut writer = CheckpointWriter::begin(storage.clone(), self.durable)?;
+            let mut part = writer.part()?;
+            for row in &self.rows {
+                part.row((row.table, row.partition), &row.key, row.version, &row.row)?;
+            }
+            writer.add(part)?;
+            writer.finish(&self.catalog, self.durable, self.durable)?;
+        }
+        truncate(storage, threads)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Files that are only appended to, in one directory. Names have no separators.
@@ -73,6 +73,15 @@ impl<S: Storage + ?Sized> Storage for Arc<S> {
     }
 }
 
+/// How a process claims the directory of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// As a host of the database, beside other hosts.
+    Running,
+    /// As a program that needs the database at rest.
+    AtRest,
+}
+
 /// Files that a directory keeps open; it opens others again when they are appended to.
 const OPEN_FILES: usize = 32;
 
@@ -80,6 +89,8 @@ const OPEN_FILES: usize = 32;
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
+    /// Keeps others away, as long as it is open.
+    _claim: Option<File>,
     /// Files that were made here, and whether their names are durable.
     open: Mutex<HashMap<String, (Arc<File>, bool)>>,
 }
@@ -92,7 +103,28 @@ impl Directory {
     pub fn open(path: impl Into<PathBuf>) -> io::Result<Self> {
         let path = path.into();
         fs::create_dir_all(&path)?;
-        Ok(Self { path, open: Mutex::default() })
+        Ok(Self { path, _claim: None, open: Mutex::default() })
+    }
+
+    /// The same, claimed as `claim` says, until it is dropped. Does not block.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] if another process has a claim that goes against this one; as
+    /// of [`open`](Self::open).
+    pub fn claim(path: impl Into<PathBuf>, claim: Claim) -> io::Result<Self> {
+        let mut directory = Self::open(path)?;
+        let file = File::open(&directory.path)?;
+        match claim {
+            Claim::Running => file.try_lock_shared()?,
+            Claim::AtRest => file.try_lock()?,
+        }
+        directory._claim = Some(file);
+        Ok(directory)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     fn files(&self) -> MutexGuard<'_, HashMap<String, (Arc<File>, bool)>> {

@@ -40,6 +40,21 @@ impl Catalog {
         &self.tables
     }
 
+    /// Whether no key of a table or an index has more than `most` bytes.
+    ///
+    /// # Errors
+    /// [`SchemaError::TooLong`], with the table.
+    pub fn check_keys(&self, most: usize) -> Result<(), SchemaError> {
+        for table in &self.tables {
+            let longest = specs_of(table).map(|spec| usize::from(spec.key_bytes)).max();
+            if let Some(bytes) = longest.filter(|&bytes| bytes > most) {
+                let table = table.name.clone();
+                return Err(SchemaError::TooLong { what: "keys", table, bytes, most });
+            }
+        }
+        Ok(())
+    }
+
     /// A table, and its number in the engine. Its indexes have the numbers behind that.
     ///
     /// # Errors

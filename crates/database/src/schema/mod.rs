@@ -7,11 +7,14 @@
 //! * A catalog that reads back is the one that was written, or is refused.
 
 mod catalog;
+mod check;
 mod error;
+mod plan;
 mod table;
 mod value;
 
 pub use catalog::Catalog;
 pub use error::SchemaError;
+pub use plan::DatabasePlan;
 pub use table::{Column, Index, KeyPart, Table};
 pub use value::{ColumnType, Value};

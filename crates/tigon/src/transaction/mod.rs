@@ -170,7 +170,8 @@ impl<'a, M: Memory> Tx<'a, M> {
 
     fn conflict(&mut self, conflict: Conflict) -> TxError {
         self.failed = Some(conflict);
-        conflict.into()
+        // Locks of a host that has died stay: to run this transaction again would be in vain.
+        self.db.cat.homes.check().err().unwrap_or_else(|| conflict.into())
     }
 
     /// As [`Tigon::ask`].
