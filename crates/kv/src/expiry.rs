@@ -27,6 +27,8 @@ pub(crate) struct Expiry {
     busy: AtomicBool,
     /// By how many keys the walk is ahead of its pace.
     ahead: AtomicU64,
+    /// Values that this host has removed.
+    removed: AtomicU64,
 }
 
 /// What was found, and what was removed.
@@ -38,11 +40,17 @@ struct Found {
 
 impl Expiry {
     pub(crate) fn new() -> Self {
-        Self { cursor: AtomicU64::new(0), busy: AtomicBool::new(false), ahead: AtomicU64::new(0) }
+        let (cursor, ahead, removed) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+        Self { cursor, busy: AtomicBool::new(false), ahead, removed }
     }
 }
 
 impl<S: Scheme> Store<S> {
+    /// Values that this host has removed because their deadlines had passed.
+    pub fn expired_count(&self) -> u64 {
+        self.expiry.removed.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn remove_some_expired(&self) -> Result<(), Error> {
         let busy = self.expiry.busy.load(Ordering::Relaxed);
         let pace = if busy { BUSY } else { IDLE };
@@ -93,6 +101,9 @@ impl<S: Scheme> Store<S> {
         } else {
             self.objects.delete(key)
         };
+        if matches!(removed, Ok(true)) {
+            self.expiry.removed.fetch_add(1, Ordering::Relaxed);
+        }
         match removed {
             Ok(_) | Err(tombolo_sharing::Error::Changed) => Ok(()),
             Err(error) if error.is_loss() => Ok(()),

@@ -22,6 +22,7 @@ mod config;
 mod connection;
 mod decode;
 mod glob;
+mod latency;
 mod pipeline;
 mod reply;
 mod server;
@@ -31,6 +32,7 @@ mod stats;
 mod store;
 
 pub use config::{Config, ServerError};
+pub use latency::CommandLatency;
 pub use server::Server;
 pub use stats::Stats;
 pub use store::{InfoSection, Store, StoreError};

@@ -1,5 +1,7 @@
 //! Requests of one kind that come one behind the other: they are done together.
 
+use std::time::Instant;
+
 use bytes::{Bytes, BytesMut};
 
 use crate::commands::{Kind, set_each};
@@ -47,8 +49,10 @@ impl Pipeline {
 
     /// Does what was asked for, and answers.
     pub(crate) fn answer(&mut self, session: &mut Session, shared: &Shared, output: &mut BytesMut) {
-        match self.kind.take() {
-            None => {}
+        let (kind, started) = (self.kind.take(), Instant::now());
+        let count = self.requests.len();
+        let together = match kind {
+            None => false,
             Some(Kind::Get) => self.read(session, shared, output),
             Some(Kind::Set) => {
                 let pair = |request: Vec<Bytes>| {
@@ -58,17 +62,22 @@ impl Pipeline {
                 let pairs: Vec<_> = self.requests.drain(..).filter_map(pair).collect();
                 let replies = set_each(&*shared.store, &pairs);
                 replies.for_each(|reply| answer(&reply, session, shared, output));
+                true
             }
+        };
+        if let Some(kind) = kind.filter(|_| together) {
+            shared.latencies.note(kind.command(), count, started.elapsed());
         }
         self.requests.clear();
         self.bytes = 0;
     }
 
-    fn read(&mut self, session: &mut Session, shared: &Shared, output: &mut BytesMut) {
+    /// Whether they were read together: else each was executed by itself, and counted there.
+    fn read(&mut self, session: &mut Session, shared: &Shared, output: &mut BytesMut) -> bool {
         let (before, protocol) = (output.len(), session.protocol);
         let keys: Vec<Bytes> = self.requests.iter().map(|request| request[1].clone()).collect();
         let read = shared.store.get_each(&keys, &mut |value| encode_value(value, protocol, output));
-        match read {
+        match &read {
             Ok(()) => add(&shared.counters.commands, keys.len()),
             // Each one gets the answer that is its own.
             Err(_) => {
@@ -77,5 +86,6 @@ impl Pipeline {
             }
         }
         self.large = output.len() - before > WRITE_BYTES;
+        read.is_ok()
     }
 }

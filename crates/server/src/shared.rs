@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use crate::config::Config;
+use crate::latency::Latencies;
 use crate::stats::Counters;
 use crate::store::Store;
 
@@ -14,6 +15,7 @@ pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) address: SocketAddr,
     pub(crate) counters: Counters,
+    pub(crate) latencies: Latencies,
     pub(crate) started: Instant,
     next_id: AtomicU64,
 }
@@ -25,6 +27,7 @@ impl Shared {
             config,
             address,
             counters: Counters::default(),
+            latencies: Latencies::new(),
             started: Instant::now(),
             next_id: AtomicU64::new(1),
         }

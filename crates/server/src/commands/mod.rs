@@ -8,6 +8,9 @@ mod session;
 mod strings;
 mod table;
 
+use std::sync::LazyLock;
+use std::time::Instant;
+
 use bytes::Bytes;
 use tombolo_kv::{Change, Entry};
 
@@ -102,13 +105,14 @@ const MANY: usize = 1000;
 
 /// Executes a request, which has at least one argument: the command's name.
 pub(crate) fn execute(request: &[Bytes], session: &mut Session, shared: &Shared) -> Reply {
-    let Some(command) = table::find(&request[0]) else {
+    let Some(number) = table::find(&request[0]) else {
         if is_http(&request[0]) {
             session.closing = true;
             return Reply::Error("ERR this is not an HTTP server".to_owned());
         }
         return if session.authenticated { unknown(request) } else { no_authentication() };
     };
+    let command = &table::COMMANDS[number];
     if !command.accepts(request.len()) {
         return Reply::Error(Failure::arity(command.name).0);
     }
@@ -118,7 +122,20 @@ pub(crate) fn execute(request: &[Bytes], session: &mut Session, shared: &Shared)
     let mut context = Context { shared, session };
     let mut run = || (command.run)(&mut context, request).unwrap_or_else(|f| Reply::Error(f.0));
     let large = request.len() > MANY || request.iter().any(|arg| arg.len() >= LARGE_BYTES);
-    if large { patiently(run) } else { run() }
+    let started = Instant::now();
+    let reply = if large { patiently(run) } else { run() };
+    shared.latencies.note(number, 1, started.elapsed());
+    reply
+}
+
+/// How many commands there are.
+pub(crate) fn count() -> usize {
+    table::COMMANDS.len()
+}
+
+/// The name of the command with this number.
+pub(crate) fn name(number: usize) -> &'static str {
+    table::COMMANDS[number].name
 }
 
 /// Requests of which several can be done together.
@@ -131,6 +148,17 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    /// The number of the command.
+    pub(crate) fn command(self) -> usize {
+        static GET: LazyLock<Option<usize>> = LazyLock::new(|| table::find(b"get"));
+        static SET: LazyLock<Option<usize>> = LazyLock::new(|| table::find(b"set"));
+        let number = match self {
+            Self::Get => *GET,
+            Self::Set => *SET,
+        };
+        number.expect("the table has both")
+    }
+
     /// Of what kind a request is, if it is of one.
     pub(crate) fn of(request: &[Bytes], session: &Session) -> Option<Self> {
         match request {
