@@ -1,22 +1,23 @@
 //! `tombolo serve`.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use tombolo::{OBJECTS, Store, StoreError as KvError};
 use tombolo_experiments::Driver;
-use tombolo_pod::Clocks;
 use tombolo_server::{Config, Server};
+use tracing::error;
+use tracing::level_filters::LevelFilter;
 
 use crate::cli::{LoadArgs, ServeArgs, WorkloadArgs};
-use crate::metrics::Metrics;
 use crate::open_files::clients_within_limit;
+use crate::operation::{Journal, Observed, Pages, ServiceManager, Watch};
 use crate::output::{self, FENCED};
-use crate::served::{CLOCK_DIFFERENCE_MS, CLOCKS_DIFFERED, Served};
+use crate::served::{Served, Tally};
 use crate::stop::Stop;
 use crate::workload::Values;
 
@@ -25,6 +26,26 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// How long a host that was fenced tries to join again: its old seat may be the only one.
 const REJOIN_PATIENCE: Duration = Duration::from_secs(60);
+
+/// What an operator sees of this process, whatever stays it has in the pod.
+struct Operation {
+    tally: Arc<Tally>,
+    observed: Arc<Mutex<Observed>>,
+    pages: Option<Pages>,
+    manager: ServiceManager,
+}
+
+impl Operation {
+    fn start(args: &ServeArgs) -> Result<Self> {
+        let level = args.log.log_level.unwrap_or(LevelFilter::INFO);
+        let journal = Journal::start(level, args.log.log_format);
+        let (tally, observed) = Default::default();
+        let pages = args.metrics.as_deref();
+        let pages =
+            pages.map(|address| Pages::serve(address, &observed, &tally, &journal)).transpose()?;
+        Ok(Self { tally, observed, pages, manager: ServiceManager::of_environment() })
+    }
+}
 
 /// Why a host serves no longer.
 enum End {
@@ -47,15 +68,17 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode> {
     };
     // What is wrong with the address is said before anything is joined.
     config.address()?;
-    let metrics = args.metrics.as_deref().map(Metrics::serve).transpose()?;
+    let operation = Operation::start(args)?;
     let mut store = join(args)?;
     loop {
-        let host = match serve(args, &mut config, metrics.as_ref(), store, &stop)? {
+        let host = match serve(args, &mut config, &operation, store, &stop)? {
             End::Told => return Ok(ExitCode::SUCCESS),
             End::Fenced { host } => host,
         };
-        eprintln!(
-            "tombolo: host {host} was fenced: it gave no sign of life, or an operator said so, and the others go on without it; its clients are disconnected"
+        error!(
+            host = u64::from(host),
+            rejoin = args.rejoin,
+            "this host was fenced: it gave no sign of life, or an operator said so, and the others go on without it; its clients are disconnected"
         );
         if !args.rejoin {
             return Ok(ExitCode::from(FENCED));
@@ -103,31 +126,34 @@ fn join_again(args: &ServeArgs, stop: &Stop) -> Result<Option<Store>> {
 fn serve(
     args: &ServeArgs,
     config: &mut Config,
-    metrics: Option<&Metrics>,
+    operation: &Operation,
     store: Store,
     stop: &Stop,
 ) -> Result<End> {
     let store = Arc::new(store);
-    let server = Arc::new(Server::start(config.clone(), Arc::new(Served(store.clone())))?);
+    let served = Served { store: store.clone(), tally: operation.tally.clone() };
+    let server = Arc::new(Server::start(config.clone(), Arc::new(served))?);
     // If it begins anew, clients find it where it was.
     config.listen = server.local_addr().to_string();
     let seat = store.objects().seat().clone();
     output::say(format!("host {}: listening on {}\n", seat.host(), server.local_addr()))?;
-    if let Some(metrics) = metrics {
-        metrics.watch(&store, &server);
+    if let Some(pages) = &operation.pages {
+        pages.watch(&store, &server);
         output::say(format!(
             "host {}: metrics on http://{}/metrics\n",
             seat.host(),
-            metrics.address()
+            pages.address()
         ))?;
     }
+    operation.manager.ready();
     let is_in = || seat.holds(store.objects().memory());
-    let mut clocks = Clocks::default();
+    let mut watch = Watch::new(&store, &operation.tally, &operation.observed);
     let loaded = with_load(&store, &args.load, || {
         while is_in() && !stop.within(LOOK) {
-            compare(&mut clocks, &store);
+            watch.look(&store, &server, &operation.manager);
         }
     });
+    operation.manager.stopping();
     let fenced = !is_in();
     // Connections end before the pod is left: nobody may use it afterwards.
     drop(server);
@@ -139,19 +165,6 @@ fn serve(
         return Ok(End::Fenced { host: seat.host() });
     }
     loaded.map(|()| End::Told)
-}
-
-/// Compares other hosts' clocks with this one's.
-fn compare(clocks: &mut Clocks, store: &Store) {
-    let (objects, own) = (store.objects(), store.objects().seat().host());
-    for (host, ahead_ms) in clocks.look(objects.pod(), Some(own)) {
-        eprintln!(
-            "tombolo: the clock of host {host} is {:.1} s ahead of that of host {own}: keys expire by the one that is ahead; set them",
-            ahead_ms as f64 / 1000.0
-        );
-        CLOCKS_DIFFERED.fetch_add(1, Ordering::Relaxed);
-    }
-    CLOCK_DIFFERENCE_MS.store(clocks.widest_ms(), Ordering::Relaxed);
 }
 
 fn leave(mut store: Arc<Store>) -> Result<(), KvError> {

@@ -1,9 +1,9 @@
-//! The key-value store of a pod, as the server wants it, and the figures it is watched by.
+//! The key-value store of a pod, as the server wants it, and what clients got from it.
 
 use std::cell::RefCell;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use tombolo::{Entry, Item, Store, StoreChange, StoreError as KvError};
@@ -11,13 +11,65 @@ use tombolo_objects::Error as ObjectsError;
 use tombolo_server as server;
 use tombolo_server::{DeadlineChange, Found, InfoSection, Stat, StoreError};
 
+use crate::operation::figures;
+
 /// Values that are read together.
 const TOGETHER: usize = 32;
 /// Room for a value that has held more does not keep its memory.
 const KEEP_BYTES: usize = 64 << 10;
 
+/// What clients of this process' host got, and what its looks at the others have found.
+#[derive(Default)]
+pub(crate) struct Tally {
+    /// Keys that were asked for, and had a value or none.
+    pub(crate) hits: AtomicU64,
+    pub(crate) misses: AtomicU64,
+    /// Writes that were refused because the pod was full.
+    pub(crate) full: AtomicU64,
+    /// Operations that failed because of another host, or because this one was fenced.
+    pub(crate) unavailable: AtomicU64,
+    /// Hosts that were seen fenced.
+    pub(crate) fences: AtomicU64,
+    /// Clocks that were found to differ, and how far one is away at most.
+    pub(crate) clocks_differed: AtomicU64,
+    pub(crate) clock_difference_ms: AtomicU64,
+    /// Why an operation was refused last.
+    reason: Mutex<String>,
+}
+
+impl Tally {
+    pub(crate) fn add(counter: &AtomicU64, count: u64) {
+        counter.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(counter: &AtomicU64) -> u64 {
+        counter.load(Ordering::Relaxed)
+    }
+
+    /// Why an operation was refused last.
+    pub(crate) fn reason(&self) -> String {
+        self.reason.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    #[cold]
+    fn refusal(&self, error: KvError) -> StoreError {
+        let refusal = refusal(error);
+        let (counter, text) = match &refusal {
+            StoreError::Full(text) => (&self.full, text),
+            StoreError::Unavailable(text) => (&self.unavailable, text),
+            _ => return refusal,
+        };
+        Self::add(counter, 1);
+        text.clone_into(&mut self.reason.lock().unwrap_or_else(PoisonError::into_inner));
+        refusal
+    }
+}
+
 /// A store that connections share.
-pub(crate) struct Served(pub(crate) Arc<Store>);
+pub(crate) struct Served {
+    pub(crate) store: Arc<Store>,
+    pub(crate) tally: Arc<Tally>,
+}
 
 fn refusal(error: KvError) -> StoreError {
     let text = error.to_string();
@@ -35,11 +87,13 @@ fn refusal(error: KvError) -> StoreError {
 
 impl server::Store for Served {
     fn now_ms(&self) -> u64 {
-        self.0.now_ms()
+        self.store.now_ms()
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Entry>, StoreError> {
-        self.0.get(key).map_err(refusal)
+        let found = self.store.get(key).map_err(|error| self.tally.refusal(error))?;
+        Tally::add(if found.is_some() { &self.tally.hits } else { &self.tally.misses }, 1);
+        Ok(found)
     }
 
     fn get_each(
@@ -53,7 +107,15 @@ impl server::Store for Served {
         }
         ITEMS.with_borrow_mut(|items| {
             for keys in keys.chunks(TOGETHER) {
-                self.0.get_each_within(keys, most_bytes, items, &mut *visit).map_err(refusal)?;
+                let (mut hits, mut seen) = (0, 0);
+                let found = self.store.get_each_within(keys, most_bytes, items, |value| {
+                    seen += 1;
+                    hits += u64::from(!matches!(value, Found::Absent));
+                    visit(value);
+                });
+                found.map_err(|error| self.tally.refusal(error))?;
+                Tally::add(&self.tally.hits, hits);
+                Tally::add(&self.tally.misses, seen - hits);
                 let large = |item: &&mut Item| item.value.capacity() > KEEP_BYTES;
                 items.iter_mut().filter(large).for_each(|item| *item = Item::default());
             }
@@ -62,11 +124,11 @@ impl server::Store for Served {
     }
 
     fn stat(&self, key: &[u8]) -> Result<Option<Stat>, StoreError> {
-        self.0.stat(key).map_err(refusal)
+        self.store.stat(key).map_err(|error| self.tally.refusal(error))
     }
 
     fn deadline(&self, key: &[u8]) -> Result<Option<Option<u64>>, StoreError> {
-        self.0.deadline(key).map_err(refusal)
+        self.store.deadline(key).map_err(|error| self.tally.refusal(error))
     }
 
     fn get_range(
@@ -74,7 +136,7 @@ impl server::Store for Served {
         key: &[u8],
         choose: &dyn Fn(u64) -> Range<u64>,
     ) -> Result<Option<Vec<u8>>, StoreError> {
-        self.0.get_range(key, choose).map_err(refusal)
+        self.store.get_range(key, choose).map_err(|error| self.tally.refusal(error))
     }
 
     fn update_deadline(
@@ -82,32 +144,32 @@ impl server::Store for Served {
         key: &[u8],
         decide: &mut dyn FnMut(Option<u64>) -> DeadlineChange,
     ) -> Result<bool, StoreError> {
-        self.0.update_deadline(key, decide).map_err(refusal)
+        self.store.update_deadline(key, decide).map_err(|error| self.tally.refusal(error))
     }
 
     fn set_range(&self, key: &[u8], offset: u64, bytes: &[u8]) -> Result<Option<u64>, StoreError> {
-        self.0.set_range(key, offset, bytes).map_err(refusal)
+        self.store.set_range(key, offset, bytes).map_err(|error| self.tally.refusal(error))
     }
 
     fn check_key(&self, key: &[u8]) -> Result<(), StoreError> {
-        self.0.check_key(key).map_err(refusal)
+        self.store.check_key(key).map_err(|error| self.tally.refusal(error))
     }
 
     fn room(&self) -> u64 {
-        self.0.room()
+        self.store.room()
     }
 
     fn put(&self, key: &[u8], entry: &Entry) -> Result<(), StoreError> {
-        self.0.put(key, entry).map_err(refusal)
+        self.store.put(key, entry).map_err(|error| self.tally.refusal(error))
     }
 
     fn put_each(&self, pairs: &[(Bytes, Bytes)]) -> Vec<Result<(), StoreError>> {
-        let outcomes = self.0.put_each(pairs).into_iter();
-        outcomes.map(|outcome| outcome.map_err(refusal)).collect()
+        let outcomes = self.store.put_each(pairs).into_iter();
+        outcomes.map(|outcome| outcome.map_err(|error| self.tally.refusal(error))).collect()
     }
 
     fn delete(&self, key: &[u8]) -> Result<bool, StoreError> {
-        self.0.delete(key).map_err(refusal)
+        self.store.delete(key).map_err(|error| self.tally.refusal(error))
     }
 
     fn update(
@@ -115,92 +177,35 @@ impl server::Store for Served {
         key: &[u8],
         change: &mut dyn FnMut(Option<Entry>) -> StoreChange,
     ) -> Result<(), StoreError> {
-        self.0.update(key, change).map_err(refusal)
+        self.store.update(key, change).map_err(|error| self.tally.refusal(error))
     }
 
     fn scan(&self, cursor: u64, count: usize) -> Result<(u64, Vec<Vec<u8>>), StoreError> {
         let mut keys = Vec::new();
-        let next = self.0.scan(cursor, count, |key| keys.push(key.to_vec())).map_err(refusal)?;
+        let next = self
+            .store
+            .scan(cursor, count, |key| keys.push(key.to_vec()))
+            .map_err(|error| self.tally.refusal(error))?;
         Ok((next, keys))
     }
 
     fn key_count(&self) -> Result<u64, StoreError> {
-        self.0.key_count().map_err(refusal)
+        self.store.key_count().map_err(|error| self.tally.refusal(error))
     }
 
     fn clear(&self) -> Result<(), StoreError> {
-        self.0.clear().map_err(refusal)
+        self.store.clear().map_err(|error| self.tally.refusal(error))
     }
 
     fn info(&self) -> Vec<InfoSection> {
-        let objects = self.0.objects();
+        let objects = self.store.objects();
         let mut fields = vec![
             ("pod".to_owned(), objects.pod().identity().uuid.to_string()),
             ("host".to_owned(), objects.seat().host().to_string()),
             ("incarnation".to_owned(), objects.seat().incarnation().to_string()),
         ];
-        let figures = figures(&self.0);
+        let figures = figures(&self.store, &self.tally);
         fields.extend(figures.iter().map(|f| (f.name.to_owned(), f.value.to_string())));
         vec![("Tombolo".to_owned(), fields)]
     }
-}
-
-/// A number by which a host is watched.
-pub(crate) struct Figure {
-    pub(crate) name: &'static str,
-    pub(crate) help: &'static str,
-    /// It only grows.
-    pub(crate) is_counter: bool,
-    pub(crate) value: u64,
-}
-
-/// How far the clock of this process' host is from another one's, at most, and how many were found
-/// to differ.
-pub(crate) static CLOCK_DIFFERENCE_MS: AtomicU64 = AtomicU64::new(0);
-pub(crate) static CLOCKS_DIFFERED: AtomicU64 = AtomicU64::new(0);
-
-pub(crate) fn figures(store: &Store) -> Vec<Figure> {
-    let (usage, stats) = (store.objects().usage(), store.objects().stats());
-    let figure = |is_counter| move |name, help, value| Figure { name, help, is_counter, value };
-    let (gauge, counter) = (figure(false), figure(true));
-    vec![
-        gauge("objects", "Objects in the pod.", usage.objects),
-        gauge("lnr_used_bytes", "Bytes of LNR in use for objects.", usage.lnr_used_bytes),
-        gauge("lnr_bytes", "Bytes of LNR for objects.", usage.lnr_bytes),
-        gauge(
-            "lnr_fragmented_bytes",
-            "Bytes of LNR in slots without an object, of chunks with some.",
-            usage.lnr_fragmented_bytes,
-        ),
-        gauge(
-            "lnr_poisoned_bytes",
-            "Bytes of LNR that get no new objects because of memory errors.",
-            usage.lnr_poisoned_bytes,
-        ),
-        gauge("records_used", "Coherence records in use.", usage.records_used),
-        gauge("records", "Coherence records.", usage.records),
-        gauge("local_bytes", "Bytes of this host's memory for its replica.", usage.local_bytes),
-        gauge("log_lag", "Log entries this host has not applied.", usage.log_lag),
-        gauge(
-            "clock_difference_ms",
-            "How far the clock of another host is from this host's, at most, in milliseconds.",
-            CLOCK_DIFFERENCE_MS.load(Ordering::Relaxed),
-        ),
-        counter(
-            "clocks_differed",
-            "Hosts whose clock was found to be more than a second away.",
-            CLOCKS_DIFFERED.load(Ordering::Relaxed),
-        ),
-        counter("reads", "Objects read.", stats.reads),
-        counter("writes", "Writes to existing objects.", stats.writes),
-        counter("creates", "Objects created.", stats.creates),
-        counter("deletes", "Objects deleted.", stats.deletes),
-        counter("moves", "Objects moved to another slot.", stats.moves),
-        counter("poisoned", "Objects lost to memory errors that this host met.", stats.poisoned),
-        counter("retries", "Reads begun again because of a change.", stats.retries),
-        counter("churn", "Coherence records allocated.", stats.churn),
-        counter("reclaims", "Coherence records taken back.", stats.reclaims),
-        counter("cleaned_lines", "Cache lines written back.", stats.cleaned_lines),
-        counter("invalidated_lines", "Cache lines dropped.", stats.invalidated_lines),
-    ]
 }

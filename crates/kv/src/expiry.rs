@@ -43,6 +43,8 @@ pub(crate) struct Expiry {
     busy: AtomicBool,
     /// By how many keys the walk is ahead of its pace.
     ahead: AtomicU64,
+    /// Values that this host has removed.
+    removed: AtomicU64,
 }
 
 /// What was found, and what was removed.
@@ -60,11 +62,17 @@ impl Expiry {
             cursor: AtomicU64::new(0),
             busy: AtomicBool::new(false),
             ahead: AtomicU64::new(0),
+            removed: AtomicU64::new(0),
         }
     }
 }
 
 impl<S: Scheme> Store<S> {
+    /// Values that this host has removed because their deadlines had passed.
+    pub fn expired_count(&self) -> u64 {
+        self.expiry.removed.load(Ordering::Relaxed)
+    }
+
     /// Notes that the value that the object with `key` holds expires then.
     #[inline]
     pub(crate) fn remember(&self, key: &[u8], deadline_ms: Option<u64>) {
@@ -202,6 +210,9 @@ impl<S: Scheme> Store<S> {
         } else {
             self.objects.delete(key)
         };
+        if matches!(removed, Ok(true)) {
+            self.expiry.removed.fetch_add(1, Ordering::Relaxed);
+        }
         match removed {
             Ok(_) | Err(tombolo_sharing::Error::Changed) => Ok(()),
             Err(error) if error.is_loss() => Ok(()),

@@ -47,6 +47,7 @@ mod sync;
 mod upkeep;
 mod write;
 
+pub use host::cleanups::Cleanup;
 pub use host::upkeep::Maintenance;
 pub use host::{Locks, Objects, Options};
 pub use lifecycle::join::Setup;
@@ -56,6 +57,7 @@ pub use read::guard::ReadGuard;
 pub use read::view::View;
 pub use sites::ALL as SITES;
 pub use storage::index::IndexLimits;
+pub use storage::space::map::{Chunk, ChunkUse};
 pub use tombolo_host::{HOST_TIMEOUT, Host};
 pub use tombolo_placement::{BreakEven, Costs, Place, Placement, Profile, Recency, Thresholds};
 pub use tombolo_sharing::{Change, Error, Item, MAX_KEY_BYTES, Scheme, Stats, Usage, Version};

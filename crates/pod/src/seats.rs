@@ -188,6 +188,13 @@ impl<M: Memory> Pod<M> {
         self.seat_of(host).1
     }
 
+    /// How often a stay has beaten; `None` before its first beat. A count that stands still for
+    /// much longer than a millisecond is that of a host which does not run.
+    pub fn beats_of(&self, stay: Stay) -> Option<u32> {
+        let word = self.memory().load(beat_word(self.places(), stay.host));
+        ((word >> 32) as u32 == stay.number).then_some(word as u32)
+    }
+
     /// Whether this stay is in the pod.
     pub fn is_seated(&self, stay: Stay) -> bool {
         self.seat_of(stay.host) == (SeatState::Seated, stay)

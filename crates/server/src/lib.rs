@@ -26,6 +26,7 @@ mod decimal;
 mod decode;
 mod glob;
 mod inline;
+mod latency;
 mod pipeline;
 mod reply;
 mod room;
@@ -36,6 +37,7 @@ mod stats;
 mod store;
 
 pub use config::{Config, ServerError};
+pub use latency::CommandLatency;
 pub use server::Server;
 pub use stats::Stats;
 pub use store::{InfoSection, Store, StoreError};

@@ -1,5 +1,7 @@
 //! Requests of one kind that come one behind the other: they are done together.
 
+use std::time::Instant;
+
 use bytes::{Bytes, BytesMut};
 use tombolo_kv::Found;
 
@@ -49,8 +51,9 @@ impl Pipeline {
     /// Does what was asked for, and answers; at least the first request, unless that
     /// [is to be done alone](Self::next_alone).
     pub(crate) fn answer(&mut self, session: &mut Session, shared: &Shared, output: &mut BytesMut) {
-        match self.kind {
-            None => {}
+        let started = Instant::now();
+        let count = match self.kind {
+            None => 0,
             Some(Kind::Get) => self.read(session, shared, output),
             Some(Kind::Set) => {
                 let pair = |request: Vec<Bytes>| {
@@ -60,7 +63,11 @@ impl Pipeline {
                 let pairs: Vec<_> = self.requests.drain(..).filter_map(pair).collect();
                 let replies = set_each(&*shared.store, &pairs);
                 replies.for_each(|reply| answer(&reply, session, shared, output));
+                pairs.len()
             }
+        };
+        if let Some(kind) = self.kind.filter(|_| count > 0) {
+            shared.latencies.note(kind.command(), count, started.elapsed());
         }
         self.bytes = 0;
     }
@@ -72,7 +79,9 @@ impl Pipeline {
 
     /// Reads values, and answers with as many as may be sent together. Of those that are left, the
     /// first one may be a value that there is no room for yet.
-    fn read(&mut self, session: &mut Session, shared: &Shared, output: &mut BytesMut) {
+    ///
+    /// Returns how many it has answered.
+    fn read(&mut self, session: &mut Session, shared: &Shared, output: &mut BytesMut) -> usize {
         let (before, protocol) = (output.len(), session.protocol);
         let keys: Vec<Bytes> = self.requests.iter().map(|request| request[1].clone()).collect();
         let (mut answered, mut ended, mut longer) = (0, false, false);
@@ -98,5 +107,6 @@ impl Pipeline {
         add(&shared.counters.commands, answered);
         self.requests.drain(..answered);
         self.alone = longer;
+        answered
     }
 }

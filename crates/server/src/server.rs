@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use crate::config::{Config, ServerError};
 use crate::connection;
+use crate::latency::CommandLatency;
 use crate::reply::{Protocol, Reply};
 use crate::session::Session;
 use crate::shared::Shared;
@@ -74,6 +75,11 @@ impl Server {
         self.shared.counters.snapshot()
     }
 
+    /// How long commands took, by command: those that were executed.
+    pub fn latencies(&self) -> Vec<CommandLatency> {
+        self.shared.latencies.snapshot()
+    }
+
     /// Stops: commands that are being executed are finished, and all connections end. The store is
     /// not used any more afterwards.
     pub fn shutdown(mut self) {
@@ -106,6 +112,7 @@ async fn accept(
         };
         // A connection that is gone before it was accepted, or no file descriptor to spare.
         let Ok((stream, peer)) = accepted else {
+            add(&shared.counters.not_accepted, 1);
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use crate::config::Config;
+use crate::latency::Latencies;
 use crate::room::Room;
 use crate::stats::Counters;
 use crate::store::Store;
@@ -15,6 +16,7 @@ pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) address: SocketAddr,
     pub(crate) counters: Counters,
+    pub(crate) latencies: Latencies,
     pub(crate) room: Room,
     pub(crate) started: Instant,
     /// Where the search for a random key goes on.
@@ -30,6 +32,7 @@ impl Shared {
             config,
             address,
             counters: Counters::default(),
+            latencies: Latencies::new(),
             started: Instant::now(),
             random_cursor: AtomicU64::new(0),
             next_id: AtomicU64::new(1),

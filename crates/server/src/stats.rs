@@ -30,6 +30,8 @@ stats! {
     connections,
     /// Connections refused because there were too many.
     rejected,
+    /// Times that no connection could be accepted: mostly for want of file descriptors.
+    not_accepted,
     /// Commands executed.
     commands,
     /// Replies that were errors.

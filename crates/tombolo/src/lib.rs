@@ -52,9 +52,9 @@ pub use member::{Handle, Member};
 pub use tombolo_kv::{Change as StoreChange, Entry, Error as StoreError, ValueView};
 pub use tombolo_memory::{Mapped, MemorySpec, format_size, parse_size};
 pub use tombolo_objects::{
-    BreakEven, Change, Costs, Error, IndexLimits, Item, MAX_KEY_BYTES, Maintenance, Options, Place,
-    Placement, Profile, ReadGuard, Recency, Stats, Thresholds, Usage, Version, View, WriteGuard,
-    saved,
+    BreakEven, Change, Chunk, ChunkUse, Cleanup, Costs, Error, IndexLimits, Item, MAX_KEY_BYTES,
+    Maintenance, Options, Place, Placement, Profile, ReadGuard, Recency, Stats, Thresholds, Usage,
+    Version, View, WriteGuard, saved,
 };
 pub use tombolo_pod::{Kind, MAX_AREAS, MAX_HOSTS, PodError, PodSpec, Sizes};
 pub use tombolo_sharing::{

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use tombolo::PodSpec;
 
-use super::shared::{LocalArgs, Sizes, hosts};
+use super::shared::{LocalArgs, LogArgs, Sizes, hosts};
 
 pub(super) const SERVE: &str = "\
 Join a pod and serve it to Redis clients.
@@ -70,6 +70,12 @@ pub(crate) struct UpArgs {
     /// Where to create the pod, instead of a new file in /dev/shm (on disk, if that is too small).
     #[arg(long, value_name = "SPEC", env = "TOMBOLO_POD")]
     pub(crate) pod: Option<PodSpec>,
+    /// Port of the first host's page and metrics, as of `serve --metrics`; the next host has the
+    /// next port. Unless given: none.
+    #[arg(long, value_name = "PORT", env = "TOMBOLO_METRICS_PORT")]
+    pub(crate) metrics_port: Option<u16>,
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
 }
 
 #[derive(Debug, Args)]
@@ -82,7 +88,8 @@ pub(crate) struct ServeArgs {
     /// Address and port to listen on. Any other than loopback takes --requirepass.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7000", env = "TOMBOLO_LISTEN")]
     pub(crate) listen: String,
-    /// Address and port at which /metrics is served, as Prometheus reads it, and /healthz.
+    /// Address and port of a page that shows this host and its pod, of /metrics, as Prometheus
+    /// reads it, and of /healthz.
     #[arg(long, value_name = "ADDR", env = "TOMBOLO_METRICS")]
     pub(crate) metrics: Option<String>,
     /// Clients have to give this password (AUTH).
@@ -100,6 +107,8 @@ pub(crate) struct ServeArgs {
     /// Stop when the process that started this one ends.
     #[arg(long, hide = true)]
     pub(crate) with_parent: bool,
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
     #[command(flatten)]
     pub(crate) load: LoadArgs,
 }

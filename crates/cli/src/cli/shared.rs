@@ -3,10 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Args;
 use clap::builder::{BoolishValueParser, RangedU64ValueParser};
+use clap::{Args, ValueEnum};
 use tombolo::{MAX_HOSTS, Options, Thresholds};
 use tombolo_sharing::{RecordWidth, TornWrites};
+use tracing::level_filters::LevelFilter;
+
+use crate::operation::LogFormat;
 
 /// How many hosts a pod may have.
 pub(super) fn hosts() -> RangedU64ValueParser<u8> {
@@ -120,6 +123,27 @@ impl LocalArgs {
         words.extend(self.copies.map(|bytes| format!("--copies={bytes}")));
         words.extend(self.partition.map(|bytes| format!("--partition={bytes}")));
         words
+    }
+}
+
+/// What a host says of itself, on the standard error.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct LogArgs {
+    /// Log events of this level and above: off, error, warn, info, debug or trace. Unless given:
+    /// info for `serve`, warn for the hosts of `up`.
+    #[arg(long, value_name = "LEVEL", env = "TOMBOLO_LOG")]
+    pub(crate) log_level: Option<LevelFilter>,
+    /// How an event is written: a line of text, or a JSON object a line.
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t, env = "TOMBOLO_LOG_FORMAT")]
+    pub(crate) log_format: LogFormat,
+}
+
+impl LogArgs {
+    /// The same, for a host that this process starts.
+    pub(crate) fn words(&self) -> [String; 2] {
+        let level = self.log_level.unwrap_or(LevelFilter::WARN);
+        let format = self.log_format.to_possible_value().expect("no format is hidden");
+        [format!("--log-level={level}"), format!("--log-format={}", format.get_name())]
     }
 }
 

@@ -59,6 +59,9 @@ pub(crate) fn run(args: &UpArgs) -> Result<()> {
         hosts.len(),
         ports[0]
     ))?;
+    if let Some(port) = args.metrics_port {
+        output::say(format!("what they are doing: http://127.0.0.1:{port}/\n"))?;
+    }
     let watched = watch(&mut hosts, args, &stop);
     let mut left: Vec<&mut HostProcess> =
         hosts.iter_mut().map(|host| &mut host.process).filter_map(still_running).collect();
@@ -134,6 +137,11 @@ impl Host {
             "--workers=2".into(),
         ];
         words.extend(args.local.words());
+        words.extend(args.log.words());
+        if let Some(first) = args.metrics_port {
+            let port = u32::from(first) + number as u32;
+            words.push(format!("--metrics=127.0.0.1:{port}"));
+        }
         if let Some(load) = &args.load {
             let records = LOAD_RECORDS.min(lnr_bytes / 2 / LOAD_RECORD_BYTES).max(1);
             words.extend([

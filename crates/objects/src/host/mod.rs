@@ -1,6 +1,7 @@
 //! One host's handle on the objects of a pod.
 
 pub(crate) mod blocked;
+pub(crate) mod cleanups;
 pub(crate) mod dirty;
 pub(crate) mod joining;
 pub(crate) mod liveness;
@@ -38,6 +39,7 @@ use crate::storage::index::IndexLimits;
 use crate::storage::intents::HostIntents;
 use crate::storage::partition::Partition;
 use crate::storage::records::Records;
+use crate::storage::space::map::Chunk;
 use crate::storage::space::pins::Pins;
 use crate::{Error, Stats, Usage, Version, sites};
 
@@ -227,6 +229,14 @@ impl<M: Memory> Objects<M> {
             partition_bytes: self.partition.bytes(),
             log_lag: self.sum(Shard::lag),
         }
+    }
+
+    /// What each chunk of LNR is used for, in their order. `None` stands for a chunk that changes
+    /// just now. It looks at each chunk once.
+    pub fn chunks(&self) -> Vec<Option<Chunk>> {
+        let mut map = vec![None; self.area.geometry().chunks as usize];
+        self.shards.iter().for_each(|shard| shard.state().space.draw(&mut map));
+        map
     }
 
     /// Coherence records that are in use and no object's: unless hosts are at something now, none.

@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use tombolo_memory::{HostMutex, Memory};
 
+use crate::host::cleanups::Cleanups;
+
 /// How the background work is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Maintenance {
@@ -33,6 +35,7 @@ pub(crate) struct Upkeep<M: Memory> {
     obstacle: AtomicU8,
     /// Held by the thread that goes on without a dead host.
     pub(crate) recovering: HostMutex<M, ()>,
+    pub(crate) cleanups: Cleanups,
 }
 
 impl<M: Memory> Upkeep<M> {
@@ -43,6 +46,7 @@ impl<M: Memory> Upkeep<M> {
             compacting: AtomicBool::new(false),
             obstacle: AtomicU8::new(0),
             recovering: HostMutex::<M, _>::new(()),
+            cleanups: Cleanups::default(),
         }
     }
 

@@ -37,7 +37,8 @@ impl<M: Memory> Objects<M> {
         self.end_what_was_under_way(dead)?;
         self.mark_lost(dead)?;
         for shard in self.shards() {
-            shard.state().space.take_back(stay.host)?;
+            let chunks = shard.state().space.take_back(stay.host)?;
+            self.upkeep.cleanups.note(stay, |cleanup| cleanup.chunks += chunks);
         }
         self.free_chains_of(dead)?;
         self.dirty_bits.free_latches_of(stay.host);
@@ -56,6 +57,7 @@ impl<M: Memory> Objects<M> {
         }
         self.area().drop_cleanups_of(stay);
         if self.area().release(stay) {
+            self.upkeep.cleanups.complete(stay);
             self.count(Counter::Recoveries);
         }
         Ok(())
@@ -120,6 +122,8 @@ impl<M: Memory> Objects<M> {
     /// object's as the log says.
     fn end_what_was_under_way(&self, dead: Dead) -> Result<(), Error> {
         let intents: Vec<_> = self.intents.table.of(dead.0.host).collect();
+        let under_way = intents.len() as u64;
+        self.upkeep.cleanups.note(dead.0, |cleanup| cleanup.intents += under_way);
         for (intent_slot, intent) in intents {
             if self.memory().keeps(sites::CLEAR_DECIDED) {
                 self.decide_move(dead, intent_slot, intent)?;

@@ -32,6 +32,7 @@ use tombolo_pod::Stay;
 
 use crate::error::of_log;
 use crate::host::Locks;
+use crate::host::cleanups::Cleanup;
 use crate::recovery::absent::{Dead, Fenced};
 use crate::storage::index::Entry;
 use crate::storage::records::RecordId;
@@ -75,6 +76,17 @@ impl<M: Memory> Objects<M> {
     /// say.
     pub fn last_fenced(&self) -> Option<Stay> {
         self.shards()[0].paused(|_, fences, _, _| fences.stays().last())
+    }
+
+    /// Whether a stay was fenced, as far as the log is applied here. Of a host's stays the one that
+    /// was fenced last is known.
+    pub fn was_fenced(&self, stay: Stay) -> bool {
+        self.shards()[0].paused(|_, fences, _, _| fences.stays().any(|fenced| fenced == stay))
+    }
+
+    /// The clean-ups after other hosts that this host has completed since the last call.
+    pub fn take_cleanups(&self) -> Vec<Cleanup> {
+        self.upkeep.cleanups.take()
     }
 
     /// Takes a host out of the pod that is dead or taken for dead; the others go on without it.

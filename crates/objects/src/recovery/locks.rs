@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tombolo_memory::Memory;
-use tombolo_sharing::{Counter, HEADER_BYTES, Header};
+use tombolo_sharing::{HEADER_BYTES, Header};
 
 use crate::error::{changed_under_lock, loss, may_be_committed, no_such_slot};
 use crate::ids::LostTo;
@@ -18,6 +18,8 @@ use crate::{Error, Objects, sites};
 impl<M: Memory> Objects<M> {
     pub(crate) fn rescue_all(&self, absent: impl Absent) -> Result<(), Error> {
         let locked: Vec<RecordId> = self.records.locked_by(absent.stay().host).collect();
+        let locks = locked.len() as u64;
+        self.upkeep.cleanups.note(absent.stay(), |cleanup| cleanup.locks += locks);
         locked.into_iter().try_for_each(|record| self.rescue(absent, record))
     }
 
@@ -76,7 +78,7 @@ impl<M: Memory> Objects<M> {
                 return Ok(());
             }
         }
-        self.count(Counter::Rescues);
+        self.rescued_from(absent.stay());
         ends();
         let _ = self.records.unlock(held, true);
         Ok(())

@@ -32,7 +32,14 @@ impl<M: Memory> Objects<M> {
             self.commit(Event::Lose { target: target(entry), to: LostTo::Host(stay.host) })?;
         if lost {
             self.count(Counter::Lost);
+            self.upkeep.cleanups.note(stay, |cleanup| cleanup.lost += 1);
         }
         Ok(lost)
+    }
+
+    /// An object that a host had locked, or in its own memory, goes on without that host.
+    pub(crate) fn rescued_from(&self, stay: Stay) {
+        self.count(Counter::Rescues);
+        self.upkeep.cleanups.note(stay, |cleanup| cleanup.whole += 1);
     }
 }

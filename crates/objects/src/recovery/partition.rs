@@ -12,7 +12,6 @@
 
 use tombolo_memory::Memory;
 use tombolo_pod::Stay;
-use tombolo_sharing::Counter;
 
 use crate::error::changed_under_lock;
 use crate::error::no_such_slot;
@@ -62,7 +61,7 @@ impl<M: Memory> Objects<M> {
         if !self.commit(Event::MoveOut(target(entry)))? {
             return Err(changed_under_lock());
         }
-        self.count(Counter::Rescues);
+        self.rescued_from(stay);
         Ok(())
     }
 
@@ -82,7 +81,7 @@ impl<M: Memory> Objects<M> {
             return self.lose_backup(stay, entry);
         };
         self.go_on_elsewhere(fenced, entry, &object)?;
-        self.count(Counter::Rescues);
+        self.rescued_from(stay);
         Ok(())
     }
 

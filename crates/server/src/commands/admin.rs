@@ -134,7 +134,9 @@ pub(super) fn command(_: &mut Context<'_>, args: &[Bytes]) -> Outcome {
         b"list" => Ok(Reply::Array(COMMANDS.iter().map(|c| Reply::bulk(c.name)).collect())),
         b"info" if named.is_empty() => Ok(Reply::Array(COMMANDS.iter().map(describe).collect())),
         b"info" => {
-            let describe = |name: &Bytes| table::find(name).map_or(Reply::Null, describe);
+            let describe = |name: &Bytes| {
+                table::find(name).map_or(Reply::Null, |number| describe(&COMMANDS[number]))
+            };
             Ok(Reply::Array(named.iter().map(describe).collect()))
         }
         b"docs" => {
@@ -149,7 +151,8 @@ pub(super) fn command(_: &mut Context<'_>, args: &[Bytes]) -> Outcome {
 fn keys(request: &[Bytes]) -> Outcome {
     let invalid = |text: &str| Failure::new(format!("ERR {text}"));
     let name = request.first().ok_or_else(|| Failure::arity("command|getkeys"))?;
-    let command = table::find(name).ok_or_else(|| invalid("Invalid command specified"))?;
+    let number = table::find(name).ok_or_else(|| invalid("Invalid command specified"))?;
+    let command = &COMMANDS[number];
     if !command.accepts(request.len()) {
         return Err(invalid("Invalid number of arguments specified for command"));
     }

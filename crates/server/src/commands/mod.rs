@@ -11,6 +11,9 @@ mod session;
 mod strings;
 mod table;
 
+use std::sync::LazyLock;
+use std::time::Instant;
+
 use bytes::Bytes;
 use tombolo_kv::{Change, Entry};
 
@@ -148,36 +151,51 @@ pub(crate) fn execute(
     shared: &Shared,
     room: u64,
 ) -> Executed {
-    match prepare(request, session) {
-        Err(reply) => Executed::Replied(reply),
-        Ok(command) => {
-            let mut context = Context { shared, session, room };
-            let mut run = || finish((command.run)(&mut context, request));
-            let large = request.len() > MANY || request.iter().any(|arg| arg.len() >= LARGE_BYTES);
-            if large || room > LARGE_BYTES as u64 { patiently(run) } else { run() }
-        }
+    let number = match prepare(request, session) {
+        Err(reply) => return Executed::Replied(reply),
+        Ok(number) => number,
+    };
+    let mut context = Context { shared, session, room };
+    let mut run = || finish((table::COMMANDS[number].run)(&mut context, request));
+    let large = request.len() > MANY || request.iter().any(|arg| arg.len() >= LARGE_BYTES);
+    let started = Instant::now();
+    let executed = if large || room > LARGE_BYTES as u64 { patiently(run) } else { run() };
+    if matches!(executed, Executed::Replied(_)) {
+        shared.latencies.note(number, 1, started.elapsed());
     }
+    executed
 }
 
-/// The command of a request, if that may be executed.
-fn prepare(request: &[Bytes], session: &mut Session) -> Result<&'static Command, Reply> {
+/// The number of the command of a request, if that may be executed.
+fn prepare(request: &[Bytes], session: &mut Session) -> Result<usize, Reply> {
     if let Some(reply) = refused::reply(request, session) {
         return Err(reply);
     }
-    let Some(command) = table::find(&request[0]) else {
+    let Some(number) = table::find(&request[0]) else {
         if is_http(&request[0]) {
             session.closing = true;
             return Err(Reply::Error("ERR this is not an HTTP server".to_owned()));
         }
         return Err(if session.authenticated { unknown(request) } else { no_authentication() });
     };
+    let command = &table::COMMANDS[number];
     if !session.authenticated && command.needs_authentication() {
         return Err(no_authentication());
     }
     if !command.accepts(request.len()) {
         return Err(wrong_arity(command.name));
     }
-    Ok(command)
+    Ok(number)
+}
+
+/// How many commands there are.
+pub(crate) fn count() -> usize {
+    table::COMMANDS.len()
+}
+
+/// The name of the command with this number.
+pub(crate) fn name(number: usize) -> &'static str {
+    table::COMMANDS[number].name
 }
 
 /// Requests of which several can be done together.
@@ -190,6 +208,17 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    /// The number of the command.
+    pub(crate) fn command(self) -> usize {
+        static GET: LazyLock<Option<usize>> = LazyLock::new(|| table::find(b"get"));
+        static SET: LazyLock<Option<usize>> = LazyLock::new(|| table::find(b"set"));
+        let number = match self {
+            Self::Get => *GET,
+            Self::Set => *SET,
+        };
+        number.expect("the table has both")
+    }
+
     /// Of what kind a request is, if it is of one.
     pub(crate) fn of(request: &[Bytes], session: &Session) -> Option<Self> {
         match request {

@@ -46,6 +46,7 @@ mod chain;
 mod chunk;
 pub(crate) mod chunk_table;
 pub(crate) mod extent;
+pub(crate) mod map;
 pub(crate) mod pins;
 mod places;
 mod poisoned;
@@ -378,8 +379,9 @@ impl<M: Memory> Space<M> {
     }
 
     /// Gives back what a host had taken of the shard's chunks that is gone. The log says what is in
-    /// them.
-    pub(crate) fn take_back(&self, host: u8) -> Result<(), Error> {
+    /// them. How many chunks it gave back.
+    pub(crate) fn take_back(&self, host: u8) -> Result<u64, Error> {
+        let mut given_back = 0;
         for number in self.chunk_numbers() {
             let word = self.table.word(number)?;
             if word.is_taken() && word.host == host && word.shard == self.shard {
@@ -387,9 +389,9 @@ impl<M: Memory> Space<M> {
                 let chunk = &view.chunks[number as usize];
                 let shared = ChunkWord::shared(chunk.class, self.shard);
                 let left = if chunk.is_empty() { self.freed(word) } else { shared };
-                self.table.claim(number, word, left);
+                given_back += u64::from(self.table.claim(number, word, left));
             }
         }
-        Ok(())
+        Ok(given_back)
     }
 }
