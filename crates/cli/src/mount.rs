@@ -1,5 +1,6 @@
 //! `tombolo mount`.
 
+use std::fmt;
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
 
@@ -7,6 +8,12 @@ use anyhow::{Result, bail};
 use indicatif::ProgressBar;
 use tombolo_mount::Mounted;
 use tombolo_pagecache::{Counts, Options};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::{Context, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::cli::MountArgs;
 use crate::output;
@@ -20,19 +27,15 @@ pub(crate) fn run(args: &MountArgs) -> Result<()> {
     if args.with_parent {
         stop.with_parent()?;
     }
-    tracing_subscriber::fmt()
-        .with_writer(stderr)
-        .with_ansi(stderr().is_terminal())
-        .with_max_level(tracing_subscriber::filter::LevelFilter::WARN)
-        .with_target(false)
-        .init();
+    log_to_stderr();
     let options = Options {
         write_back_after: Duration::from_millis(args.write_back_ms),
         ..Options::default()
     };
     let pod = tombolo_pod::open(&args.pod)?;
     let threads = usize::from(args.threads);
-    let mounted = Mounted::new(pod, &args.backing, &args.mountpoint, threads, options)?;
+    let how = &args.options;
+    let mounted = Mounted::new(pod, &args.backing, &args.mountpoint, how, threads, options)?;
     report_salvage(&mounted.counts())?;
     output::say(format!(
         "{} is mounted on {}\n",
@@ -108,4 +111,35 @@ fn report_salvage(counts: &Counts) -> Result<()> {
         ))?;
     }
     Ok(())
+}
+
+fn log_to_stderr() {
+    let printed = tracing_subscriber::fmt::layer().with_writer(stderr).with_target(false);
+    tracing_subscriber::registry()
+        .with(LevelFilter::WARN)
+        .with(WithoutLateAnswers)
+        .with(printed.with_ansi(stderr().is_terminal()))
+        .init();
+}
+
+/// Keeps what `fuser` says of late answers out of the log. The kernel gives a request up when the
+/// program that waits for it is interrupted, or when it unmounts the file system.
+struct WithoutLateAnswers;
+
+impl<S: Subscriber> Layer<S> for WithoutLateAnswers {
+    fn event_enabled(&self, event: &Event<'_>, _: Context<'_, S>) -> bool {
+        let mut is_late = IsLateAnswer(false);
+        event.record(&mut is_late);
+        !is_late.0
+    }
+}
+
+struct IsLateAnswer(bool);
+
+impl Visit for IsLateAnswer {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        // `ENOENT` is how the kernel says that it does not know a request any more.
+        let late = "Failed to send FUSE reply: No such file or directory";
+        self.0 |= field.name() == "message" && format!("{value:?}").starts_with(late);
+    }
 }

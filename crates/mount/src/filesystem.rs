@@ -35,7 +35,10 @@ const OPENED: FopenFlags =
     FopenFlags::FOPEN_DIRECT_IO.union(FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES);
 
 /// The file system, as the kernel sees it.
-pub(crate) struct Mount(pub(crate) Arc<Shared>);
+pub(crate) struct Mount {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) is_read_only: bool,
+}
 
 /// Answers a request with what came of it.
 macro_rules! answer {
@@ -76,6 +79,10 @@ impl Filesystem for Mount {
         config.add_capabilities(wanted).map_err(|missing| {
             io::Error::other(format!("the kernel's FUSE is too old: it lacks {missing:?}"))
         })?;
+        if self.is_read_only {
+            // Nobody can write to what is mapped. Kernels before 6.6 map nothing shared.
+            let _ = config.add_capabilities(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);
+        }
         // What is over the limit is brought down to it.
         let _ = config.set_max_write(MAX_WRITE);
         let _ = config.set_max_background(64);
@@ -83,16 +90,16 @@ impl Filesystem for Mount {
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let found = || self.0.entry(&*self.0.nodes.get(parent)?, name);
+        let found = || self.shared.entry(&*self.shared.nodes.get(parent)?, name);
         answer!(reply, found(), entry => reply.entry(&NEVER, &entry.0, entry.1));
     }
 
     fn forget(&self, _: &Request, number: INodeNo, lookups: u64) {
-        self.0.nodes.forget(number, lookups);
+        self.shared.nodes.forget(number, lookups);
     }
 
     fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        let found = || self.0.attributes(&*self.0.nodes.get(number)?);
+        let found = || self.shared.attributes(&*self.shared.nodes.get(number)?);
         answer!(reply, found(), attributes => reply.attr(&NEVER, &attributes));
     }
 
@@ -115,13 +122,13 @@ impl Filesystem for Mount {
         reply: ReplyAttr,
     ) {
         let change = Change { mode, uid, gid, size, accessed, modified };
-        let set = || self.0.set_attributes(&*self.0.nodes.get(number)?, &change);
+        let set = || self.shared.set_attributes(&*self.shared.nodes.get(number)?, &change);
         answer!(reply, set(), attributes => reply.attr(&NEVER, &attributes));
     }
 
     fn readlink(&self, _: &Request, number: INodeNo, reply: ReplyData) {
         let read = || -> Outcome<_> {
-            Ok(rustix::fs::readlinkat(self.0.nodes.get(number)?.fd()?, "", Vec::new())?)
+            Ok(rustix::fs::readlinkat(self.shared.nodes.get(number)?.fd()?, "", Vec::new())?)
         };
         answer!(reply, read(), target => reply.data(target.as_bytes()));
     }
@@ -137,7 +144,7 @@ impl Filesystem for Mount {
         reply: ReplyEntry,
     ) {
         let kind = rustix::fs::FileType::from_raw_mode(mode);
-        let made = self.0.make(Caller::new(request), parent, name, mode, |parent| {
+        let made = self.shared.make(Caller::new(request), parent, name, mode, |parent| {
             let mode = Mode::from_raw_mode(mode);
             rustix::fs::mknodat(parent, name, kind, mode, u64::from(rdev))
         });
@@ -153,7 +160,7 @@ impl Filesystem for Mount {
         _: u32,
         reply: ReplyEntry,
     ) {
-        let made = self.0.make(Caller::new(request), parent, name, mode, |parent| {
+        let made = self.shared.make(Caller::new(request), parent, name, mode, |parent| {
             rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(mode))
         });
         answer!(reply, made, entry => reply.entry(&NEVER, &entry.0, entry.1));
@@ -168,33 +175,33 @@ impl Filesystem for Mount {
         reply: ReplyEntry,
     ) {
         let link = |parent: &Fd<'_>| rustix::fs::symlinkat(target, parent, name);
-        let made = self.0.make(Caller::new(request), parent, name, 0, link);
+        let made = self.shared.make(Caller::new(request), parent, name, 0, link);
         answer!(reply, made, entry => reply.entry(&NEVER, &entry.0, entry.1));
     }
 
     fn link(&self, _: &Request, number: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let made = || {
-            let (node, parent) = (self.0.nodes.get(number)?, self.0.nodes.get(parent)?);
-            self.0.may_change()?;
+            let (node, parent) = (self.shared.nodes.get(number)?, self.shared.nodes.get(parent)?);
+            self.shared.may_change()?;
             rustix::fs::linkat(node.fd()?, "", parent.fd()?, name, AtFlags::EMPTY_PATH)?;
-            self.0.entry(&parent, name)
+            self.shared.entry(&parent, name)
         };
         answer!(reply, made(), entry => reply.entry(&NEVER, &entry.0, entry.1));
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let unlinked = || {
-            let parent = self.0.nodes.get(parent)?;
+            let parent = self.shared.nodes.get(parent)?;
             let unlink = || rustix::fs::unlinkat(parent.fd()?, name, AtFlags::empty());
-            self.0.unname(&parent, name, unlink)
+            self.shared.unname(&parent, name, unlink)
         };
         answer!(reply, unlinked(), _done => reply.ok());
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let removed = || -> Outcome<()> {
-            let parent = self.0.nodes.get(parent)?;
-            self.0.may_change()?;
+            let parent = self.shared.nodes.get(parent)?;
+            self.shared.may_change()?;
             Ok(rustix::fs::unlinkat(parent.fd()?, name, AtFlags::REMOVEDIR)?)
         };
         answer!(reply, removed(), _done => reply.ok());
@@ -211,16 +218,16 @@ impl Filesystem for Mount {
         reply: ReplyEmpty,
     ) {
         let renamed = || {
-            let (from, to) = (self.0.nodes.get(parent)?, self.0.nodes.get(new_parent)?);
+            let (from, to) = (self.shared.nodes.get(parent)?, self.shared.nodes.get(new_parent)?);
             let flags = rustix::fs::RenameFlags::from_bits_retain(flags.bits());
             let rename = || rustix::fs::renameat_with(from.fd()?, name, to.fd()?, new_name, flags);
-            self.0.unname(&to, new_name, rename)
+            self.shared.unname(&to, new_name, rename)
         };
         answer!(reply, renamed(), _done => reply.ok());
     }
 
     fn open(&self, _: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let opened = || self.0.opened(self.0.nodes.get(number)?, Access::of(flags.0));
+        let opened = || self.shared.opened(self.shared.nodes.get(number)?, Access::of(flags.0));
         answer!(reply, opened(), handle => reply.opened(handle, OPENED));
     }
 
@@ -234,7 +241,7 @@ impl Filesystem for Mount {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        let created = self.0.create(Caller::new(request), parent, name, mode, flags);
+        let created = self.shared.create(Caller::new(request), parent, name, mode, flags);
         answer!(reply, created, (attributes, generation, handle) => {
             reply.created(&NEVER, &attributes, generation, handle, OPENED)
         });
@@ -253,11 +260,11 @@ impl Filesystem for Mount {
     ) {
         let mut bytes = vec![0; size as usize];
         let mut read = || -> Outcome<_> {
-            let id = self.0.nodes.get(number)?.id;
+            let id = self.shared.nodes.get(number)?.id;
             if owner.is_none() {
-                self.0.kept.note(&self.0.cache, number, id)?;
+                self.shared.kept.note(&self.shared.cache, number, id)?;
             }
-            Ok(self.0.cache.read(id, offset, &mut bytes)?)
+            Ok(self.shared.cache.read(id, offset, &mut bytes)?)
         };
         answer!(reply, read(), length => reply.data(&bytes[..length]));
     }
@@ -275,11 +282,11 @@ impl Filesystem for Mount {
         reply: ReplyWrite,
     ) {
         let written = || {
-            let node = self.0.nodes.get(number)?;
+            let node = self.shared.nodes.get(number)?;
             if how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
-                self.0.end_privileges(node.id)?;
+                self.shared.end_privileges(node.id)?;
             }
-            self.0.write(node.id, offset, data, flags.0)
+            self.shared.write(node.id, offset, data, flags.0)
         };
         answer!(reply, written(), length => reply.written(length));
     }
@@ -292,12 +299,12 @@ impl Filesystem for Mount {
         owner: LockOwner,
         reply: ReplyEmpty,
     ) {
-        self.0.locks.release(number, owner);
+        self.shared.locks.release(number, owner);
         let flushed = || -> Outcome<()> {
-            let node = self.0.nodes.get(number)?;
+            let node = self.shared.nodes.get(number)?;
             // A program that closes a file learns whether its bytes have a place below.
             if node.is_file() {
-                self.0.cache.write_back(node.id)?;
+                self.shared.cache.write_back(node.id)?;
             }
             Ok(())
         };
@@ -314,7 +321,7 @@ impl Filesystem for Mount {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        answer!(reply, self.0.release(handle, owner), _done => reply.ok());
+        answer!(reply, self.shared.release(handle, owner), _done => reply.ok());
     }
 
     fn fsync(
@@ -325,16 +332,17 @@ impl Filesystem for Mount {
         data_only: bool,
         reply: ReplyEmpty,
     ) {
-        let synced =
-            || -> Outcome<()> { Ok(self.0.cache.sync(self.0.nodes.get(number)?.id, data_only)?) };
+        let synced = || -> Outcome<()> {
+            Ok(self.shared.cache.sync(self.shared.nodes.get(number)?.id, data_only)?)
+        };
         answer!(reply, synced(), _done => reply.ok());
     }
 
     fn opendir(&self, _: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        let listed = self.0.list(number);
+        let listed = self.shared.list(number);
         answer!(reply, listed, listing => {
-            let handle = self.0.handles.fetch_add(1, Ordering::Relaxed);
-            self.0.listings.lock().insert(handle, listing);
+            let handle = self.shared.handles.fetch_add(1, Ordering::Relaxed);
+            self.shared.listings.lock().insert(handle, listing);
             reply.opened(FileHandle(handle), FopenFlags::empty());
         });
     }
@@ -349,12 +357,12 @@ impl Filesystem for Mount {
     ) {
         if offset == 0 {
             // From the start, also after `rewinddir`: as it is now.
-            match self.0.list(number) {
-                Ok(listing) => _ = self.0.listings.lock().insert(handle.0, listing),
+            match self.shared.list(number) {
+                Ok(listing) => _ = self.shared.listings.lock().insert(handle.0, listing),
                 Err(Failure(errno)) => return reply.error(errno),
             }
         }
-        let listings = self.0.listings.lock();
+        let listings = self.shared.listings.lock();
         let Some(listing) = listings.get(&handle.0) else { return reply.error(Errno::EBADF) };
         for (at, (name, inode, kind)) in listing.iter().enumerate().skip(offset as usize) {
             if reply.add(INodeNo(*inode), at as u64 + 1, *kind, name) {
@@ -372,18 +380,19 @@ impl Filesystem for Mount {
         _: OpenFlags,
         reply: ReplyEmpty,
     ) {
-        self.0.listings.lock().remove(&handle.0);
+        self.shared.listings.lock().remove(&handle.0);
         reply.ok();
     }
 
     fn fsyncdir(&self, _: &Request, number: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        let synced = || -> Outcome<()> { Ok(self.0.nodes.get(number)?.open_folder()?.sync_all()?) };
+        let synced =
+            || -> Outcome<()> { Ok(self.shared.nodes.get(number)?.open_folder()?.sync_all()?) };
         answer!(reply, synced(), _done => reply.ok());
     }
 
     fn statfs(&self, _: &Request, number: INodeNo, reply: ReplyStatfs) {
         let found = || -> Outcome<_> {
-            let node = self.0.nodes.get(number)?;
+            let node = self.shared.nodes.get(number)?;
             let fd = node.fd()?;
             Ok((rustix::fs::fstatvfs(&fd)?, rustix::fs::fstatfs(&fd)?.f_bsize))
         };
@@ -411,10 +420,10 @@ impl Filesystem for Mount {
     ) {
         let set = || -> Outcome<()> {
             refuse_acl(name)?;
-            self.0.may_change()?;
+            self.shared.may_change()?;
             let flags = XattrFlags::from_bits_retain(flags.cast_unsigned());
             Ok(self
-                .0
+                .shared
                 .nodes
                 .get(number)?
                 .at_path(|at| rustix::fs::setxattr(at, name, value, flags))?)
@@ -426,7 +435,7 @@ impl Filesystem for Mount {
         let get = || -> Outcome<Vec<u8>> {
             refuse_acl(name)?;
             let mut value = vec![0; XATTR_BYTES];
-            let node = self.0.nodes.get(number)?;
+            let node = self.shared.nodes.get(number)?;
             let length = node.at_path(|at| rustix::fs::getxattr(at, name, &mut value))?;
             value.truncate(length);
             Ok(value)
@@ -437,7 +446,7 @@ impl Filesystem for Mount {
     fn listxattr(&self, _: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
         let list = || -> Outcome<Vec<u8>> {
             let mut names = vec![0; XATTR_BYTES];
-            let node = self.0.nodes.get(number)?;
+            let node = self.shared.nodes.get(number)?;
             let length = node.at_path(|at| rustix::fs::listxattr(at, &mut names))?;
             names.truncate(length);
             let shown = names.split_inclusive(|&byte| byte == 0).filter(|name| !is_acl(name));
@@ -449,8 +458,8 @@ impl Filesystem for Mount {
     fn removexattr(&self, _: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let removed = || -> Outcome<()> {
             refuse_acl(name)?;
-            self.0.may_change()?;
-            Ok(self.0.nodes.get(number)?.at_path(|at| rustix::fs::removexattr(at, name))?)
+            self.shared.may_change()?;
+            Ok(self.shared.nodes.get(number)?.at_path(|at| rustix::fs::removexattr(at, name))?)
         };
         answer!(reply, removed(), _done => reply.ok());
     }
@@ -468,8 +477,8 @@ impl Filesystem for Mount {
         reply: ReplyLock,
     ) {
         let found = || -> Outcome<Range> {
-            let node = self.0.nodes.get(number)?;
-            Ok(self.0.locks.find(&node, owner, Range { start, end, kind })?)
+            let node = self.shared.nodes.get(number)?;
+            Ok(self.shared.locks.find(&node, owner, Range { start, end, kind })?)
         };
         // The process that has it may be on another host: there is no number for that.
         answer!(reply, found(), range => reply.locked(range.start, range.end, range.kind, 0));
@@ -491,15 +500,15 @@ impl Filesystem for Mount {
         let wanted = Range { start, end, kind };
         let asker = Asker { owner, handle, call: Call::of(request.pid(), wanted), process };
         let now = || -> Outcome<_> {
-            let node = self.0.nodes.get(number)?;
-            let taken = self.0.locks.set(&node, asker, wanted)?;
+            let node = self.shared.nodes.get(number)?;
+            let taken = self.shared.locks.set(&node, asker, wanted)?;
             Ok((node, taken))
         };
         answer!(reply, now(), (node, taken) => match (taken, sleep) {
             (true, _) => reply.ok(),
             (false, false) => reply.error(Errno::EAGAIN),
             (false, true) => {
-                let shared = Arc::clone(&self.0);
+                let shared = Arc::clone(&self.shared);
                 thread::spawn(move || {
                     let stopping = || shared.stopping.load(Ordering::Relaxed);
                     let waited = shared.locks.wait(&node, asker, wanted, stopping);
@@ -532,18 +541,7 @@ impl Filesystem for Mount {
         whence: i32,
         reply: ReplyLseek,
     ) {
-        // Where holes are only the file below knows, and not of what is still dirty: all is data.
-        let found = || -> Outcome<i64> {
-            let size = self.0.attributes(&*self.0.nodes.get(number)?)?.size as i64;
-            match whence {
-                libc::SEEK_DATA | libc::SEEK_HOLE if offset < 0 || offset >= size => {
-                    Err(Os::NXIO.into())
-                }
-                libc::SEEK_DATA => Ok(offset),
-                libc::SEEK_HOLE => Ok(size),
-                _ => Err(Os::INVAL.into()),
-            }
-        };
+        let found = || self.shared.seek(&*self.shared.nodes.get(number)?, offset, whence);
         answer!(reply, found(), at => reply.offset(at));
     }
 
@@ -561,8 +559,8 @@ impl Filesystem for Mount {
         reply: ReplyWrite,
     ) {
         let copied = || {
-            let (from, to) = (self.0.nodes.get(from)?, self.0.nodes.get(to)?);
-            self.0.copy((from.id, at), (to.id, to_at), length)
+            let (from, to) = (self.shared.nodes.get(from)?, self.shared.nodes.get(to)?);
+            self.shared.copy((from.id, at), (to.id, to_at), length)
         };
         answer!(reply, copied(), length => reply.written(length));
     }
@@ -577,7 +575,8 @@ impl Filesystem for Mount {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        let allocated = || self.0.allocate(self.0.nodes.get(number)?.id, offset, length, mode);
+        let allocated =
+            || self.shared.allocate(self.shared.nodes.get(number)?.id, offset, length, mode);
         answer!(reply, allocated(), _done => reply.ok());
     }
 }

@@ -10,7 +10,7 @@
 //!   that.
 //! * Locks (`fcntl` and `flock`) are taken on the backing files, and so hold among all hosts.
 //! * A file can be mapped privately. Mapping it shared is refused by the kernel (`ENODEV`): what is
-//!   written to a mapping would overwrite other hosts' bytes.
+//!   written to a mapping would overwrite other hosts' bytes. A mount for reading allows it.
 //! * `sendfile`, `splice` and private mappings read pages that the kernel keeps for them. It
 //!   forgets them within some milliseconds after another host wrote to the file, and at `open` and
 //!   `mmap`. `copy_file_range` sees what was written at once.
@@ -21,9 +21,9 @@
 //! they are mounted again. The backing directory is on one file system that all hosts reach, and
 //! that shows each host what others wrote: on one machine any one.
 //!
-//! Left out: mounts within the backing directory, sparse operations (`fallocate` makes room, and
-//! nothing else), deadlock detection among locks. ACLs are refused (`EOPNOTSUPP`); those that files
-//! have below are not looked at.
+//! Left out: mounts within the backing directory, `fallocate` that moves ranges, `O_TMPFILE` (which
+//! `fuser` does not know), deadlock detection among locks. ACLs are refused (`EOPNOTSUPP`); those
+//! that files have below are not looked at.
 
 mod caller;
 mod files;
@@ -31,6 +31,7 @@ mod filesystem;
 mod kept;
 mod locks;
 mod nodes;
+mod options;
 mod place;
 mod shared;
 
@@ -50,6 +51,7 @@ use tombolo_pod::Pod;
 
 pub use files::Files;
 use filesystem::Mount;
+pub use options::MountOptions;
 use shared::{Cache, Shared, told};
 
 /// What a file system of layers says that it is.
@@ -152,7 +154,7 @@ impl Background {
 
 impl Mounted {
     /// Joins a pod that was made for a page cache, and mounts `backing` on `mountpoint`, an empty
-    /// directory. Requests are answered by so many threads.
+    /// directory, as `how` says. Requests are answered by so many threads.
     ///
     /// # Errors
     /// What is wrong with either: see [`MountError`].
@@ -160,13 +162,14 @@ impl Mounted {
         pod: Pod<Mapped>,
         backing: &Path,
         mountpoint: &Path,
+        how: &MountOptions,
         threads: usize,
         options: Options,
     ) -> Result<Self, MountError> {
         let (backing, mountpoint) = check(backing, mountpoint)?;
         let cache = Arc::new(Cache::join(pod, Arc::new(Files::below(&backing)), options)?);
         let mut background = Background::start(&cache);
-        let mounted = Self::mount(&cache, &mut background, &backing, &mountpoint, threads);
+        let mounted = Self::mount(&cache, &mut background, &backing, &mountpoint, how, threads);
         match mounted {
             Ok((shared, session)) => Ok(Self { mountpoint, cache, shared, session, background }),
             Err(error) => {
@@ -182,6 +185,7 @@ impl Mounted {
         background: &mut Background,
         backing: &Path,
         mountpoint: &Path,
+        how: &MountOptions,
         threads: usize,
     ) -> Result<(Arc<Shared>, BackgroundSession), MountError> {
         // The kernel has applied the mask of the process that creates a file; this process has none
@@ -197,12 +201,14 @@ impl Mounted {
             MountOption::Subtype(place::NAME.to_owned()),
             MountOption::DefaultPermissions,
         ];
-        if rustix::process::geteuid().is_root() {
+        config.mount_options.extend_from_slice(&how.kernel);
+        if how.allows_others || rustix::process::geteuid().is_root() {
             config.acl = SessionACL::All;
         }
         config.n_threads = Some(threads);
         config.clone_fd = true;
-        let session = fuser::spawn_mount(Mount(Arc::clone(&shared)), mountpoint, &config)
+        let mount = Mount { shared: Arc::clone(&shared), is_read_only: how.is_read_only };
+        let session = fuser::spawn_mount(mount, mountpoint, &config)
             .map_err(|error| MountError::Refused(mountpoint.to_owned(), error))?;
         let (kernel, kept) = (session.notifier(), Arc::clone(&shared.kept));
         background.every(TICK, cache, move |cache| kept.look(cache, &kernel));

@@ -13,7 +13,9 @@ use std::time::SystemTime;
 
 use fuser::{Errno, FileAttr, FileHandle, FileType, Generation, INodeNo, LockOwner, TimeOrNow};
 use parking_lot::Mutex;
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, Uid};
+use rustix::fs::{
+    AtFlags, FallocateFlags as Allocate, Gid, Mode, OFlags, SeekFrom, Timespec, Timestamps, Uid,
+};
 use rustix::io::Errno as Os;
 use tombolo_memory::Mapped;
 use tombolo_pagecache::{ByRecord, Error, FileId, PageCache};
@@ -383,17 +385,42 @@ impl Shared {
         Ok(done as u32)
     }
 
+    /// Makes room for a range of a file, or zeros of it.
     pub(crate) fn allocate(&self, id: FileId, offset: u64, length: u64, mode: i32) -> Outcome<()> {
-        // Holes and moved ranges would have to be taken out of the cache, too.
-        if mode != 0 {
-            return Err(Os::OPNOTSUPP.into());
-        }
+        const KEEP: Allocate = Allocate::KEEP_SIZE;
         let end = offset.checked_add(length).ok_or(Os::FBIG)?;
-        let reserve = || {
-            let flags = rustix::fs::FallocateFlags::KEEP_SIZE;
-            Ok(rustix::fs::fallocate(&*self.files().file(id)?, flags, offset, length)?)
+        // The size is the page cache's.
+        let below =
+            |how| Ok(rustix::fs::fallocate(&*self.files().file(id)?, how | KEEP, offset, length)?);
+        let how = Allocate::from_bits_retain(mode.cast_unsigned());
+        let keeps_size = how.contains(KEEP);
+        if how == KEEP {
+            Ok(below(KEEP).map_err(Failure::from)?)
+        } else if how.is_empty() {
+            Ok(self.cache.grow(id, end, || below(KEEP))?)
+        } else if how == Allocate::PUNCH_HOLE | KEEP || how - KEEP == Allocate::ZERO_RANGE {
+            Ok(self.cache.zero(id, (offset, length), keeps_size, || below(how))?)
+        } else {
+            Err(Os::OPNOTSUPP.into())
+        }
+    }
+
+    /// Where the next data of a file are, or its next hole.
+    pub(crate) fn seek(&self, node: &Node, offset: i64, whence: i32) -> Outcome<i64> {
+        let size = self.attributes(node)?.size as i64;
+        let wanted = u64::try_from(offset).ok().filter(|_| offset < size).ok_or(Os::NXIO)?;
+        let (wanted, otherwise) = match whence {
+            libc::SEEK_DATA => (SeekFrom::Data(wanted), offset),
+            libc::SEEK_HOLE => (SeekFrom::Hole(wanted), size),
+            _ => return Err(Os::INVAL.into()),
         };
-        Ok(self.cache.grow(id, end, reserve)?)
+        // The file below knows where holes are, once it has all that is dirty. A file that does
+        // not take it is told to have none.
+        if self.cache.write_back(node.id).is_err() {
+            return Ok(otherwise);
+        }
+        let found = rustix::fs::seek(&*self.files().file(node.id)?, wanted)?;
+        Ok(i64::try_from(found).map_or(size, |found| found.min(size)))
     }
 
     /// Ends what is left of open files, when the kernel has let go.

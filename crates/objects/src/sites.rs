@@ -144,6 +144,8 @@ tombolo_memory::sites! {
     RECLAIM_LOCK = "objects.reclaim.lock";
     /// A mark changes alone: its neighbours in the word are others'.
     MARK_ALONE = "objects.mark.alone";
+    /// A marked object has its tag, by which it is found.
+    MARK_TAG = "objects.mark.tag";
     /// A record is taken back from a marked object only when its mark is off.
     RECLAIM_UNMARKED = "objects.reclaim.unmarked";
     /// A host that takes a record back has a dirty object written back first.

@@ -30,8 +30,9 @@ const MAX_FILE_BYTES: u64 = i64::MAX as u64;
 /// Every file system has files of so many bytes.
 const ANY_FILE_BYTES: u64 = (1 << 31) - 1;
 
-/// So many words of marks are looked at in the time that it takes to find a page.
-const WORDS_A_PAGE: u64 = 256;
+/// So many words of marks, or tags of pages, are looked at in the time that it takes to find a
+/// page. Of so many dirty pages of other files about one has a file's tag.
+const LOOKS_A_PAGE: u64 = 256;
 
 /// Pages of a file that are looked at one by one, at most, for such as are lost to memory errors.
 const MAX_LOOKS: u64 = 1 << 20;
@@ -502,14 +503,13 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     pub fn write_back(&self, file: FileId) -> Result<(), Error> {
         let head = self.peek(file)?.map(|(head, _)| head);
         let pages = head.map_or(u64::MAX, |head| head.size.div_ceil(self.page_bytes));
-        // What takes less time: to look at the file's pages, or at all marks.
+        // What takes less time: to look at the file's pages, or at all marks and their tags.
         match self.pages.reach() {
-            Some(marks) if pages <= marks / WORDS_A_PAGE + 2 * self.pages.dirty_count() => {
+            Some(marks) if pages <= 1 + (marks + 2 * self.pages.dirty_count()) / LOOKS_A_PAGE => {
                 self.write_back_pages((0..pages).map(|block| Key::page(file, block)))?;
             }
             Some(_) => {
-                let dirty = self.dirty_pages()?;
-                self.write_back_pages(dirty.into_iter().filter(|key| key.file == file))?;
+                self.write_back_pages(self.dirty_pages_of(file)?)?;
             }
             None => self.write_back_pages(self.pages_of(file, 0, pages)?)?,
         }
@@ -579,6 +579,15 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         self.patiently(|| {
             let mut pages = Vec::new();
             self.pages.visit_dirty(|key| pages.push(key))?;
+            Ok(pages)
+        })
+    }
+
+    /// Those of one file.
+    pub(crate) fn dirty_pages_of(&self, file: FileId) -> Result<Vec<Key>, Error> {
+        self.patiently(|| {
+            let mut pages = Vec::new();
+            self.pages.visit_dirty_of(file, |key| pages.push(key))?;
             Ok(pages)
         })
     }
@@ -668,7 +677,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
 
     /// Whether a file may have bytes up to there.
     fn check_end(&self, file: FileId, offset: u64, bytes: usize) -> Result<(), Error> {
-        check_size(offset, bytes)?;
+        check_size(offset, bytes as u64)?;
         let end = offset + bytes as u64;
         if end > ANY_FILE_BYTES { Ok(self.backing.admits(file, end)?) } else { Ok(()) }
     }
@@ -679,8 +688,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     }
 }
 
-fn check_size(offset: u64, bytes: usize) -> Result<(), Error> {
-    let end = offset.checked_add(bytes as u64);
+pub(crate) fn check_size(offset: u64, bytes: u64) -> Result<(), Error> {
+    let end = offset.checked_add(bytes);
     let fits = end.is_some_and(|end| end <= MAX_FILE_BYTES);
     if fits { Ok(()) } else { Err(Error::TooLarge { most: MAX_FILE_BYTES }) }
 }

@@ -131,7 +131,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
 
     /// Writes a page to its file and takes it out of the cache. A writer that had it before this
     /// thread had the file may mark it in between: then it is clean no more.
-    fn take_out_clean(&self, key: Key) -> Result<Result<(), u64>, Error> {
+    pub(crate) fn take_out_clean(&self, key: Key) -> Result<Result<(), u64>, Error> {
         if !self.ensure_clean(key)? {
             let error = std::io::Error::from(std::io::ErrorKind::NotFound);
             return Err(Error::WriteBack(key.file, error));
@@ -147,7 +147,12 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
 
     /// Threads that are admitting one of these pages, as of before this one had the file alone, are
     /// through when this returns.
-    fn wait_for_admissions(&self, file: FileId, first: u64, last: u64) -> Result<(), Error> {
+    pub(crate) fn wait_for_admissions(
+        &self,
+        file: FileId,
+        first: u64,
+        last: u64,
+    ) -> Result<(), Error> {
         if !self.memory().keeps(sites::CUT_BARRIER) {
             return Ok(());
         }

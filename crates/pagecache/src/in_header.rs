@@ -16,7 +16,7 @@ use tombolo_memory::{HostMutex, Memory};
 use tombolo_pod::Area;
 use tombolo_sharing::{Error, Guard, Guarded, Version};
 
-use crate::backing::Backing;
+use crate::backing::{Backing, FileId};
 use crate::key::Key;
 use crate::page::{MARK, PageWriteBack, WORD_BYTES, word};
 use crate::pages::Pages;
@@ -133,6 +133,14 @@ impl<S: Guarded + 'static> Pages for InHeader<S> {
         let noted = self.noted.lock().clone();
         noted.into_iter().for_each(visit);
         Ok(())
+    }
+
+    fn visit_dirty_of(&self, file: FileId, mut visit: impl FnMut(Key)) -> Result<(), Error> {
+        self.visit_dirty(|key| {
+            if key.file == file {
+                visit(key)
+            }
+        })
     }
 
     fn dirty_count(&self) -> u64 {

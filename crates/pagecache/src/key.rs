@@ -46,6 +46,11 @@ impl Key {
         Some(Self { file: FileId { inode: word(0)?, born: word(8)? }, block: word(16)? })
     }
 
+    /// A byte that all keys of a file have in common, and few of other files.
+    pub(crate) fn tag(&self) -> u8 {
+        Self::head(self.file).mixed() as u8
+    }
+
     /// A number that differs for different keys, mostly in its low bits.
     pub(crate) fn mixed(&self) -> u64 {
         let mut mixed = self.file.inode ^ self.file.born.rotate_left(32);

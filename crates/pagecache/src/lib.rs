@@ -47,6 +47,7 @@ mod error;
 mod evict;
 mod gone;
 mod head;
+mod holes;
 mod in_header;
 mod key;
 mod latch;

@@ -99,13 +99,12 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     }
 
     fn dirty_of(&self, file: FileId) -> Result<u64, Error> {
-        Ok(self.dirty_pages()?.into_iter().filter(|key| key.file == file).count() as u64)
+        Ok(self.dirty_pages_of(file)?.len() as u64)
     }
 
     /// Writes back what is dirty of a file, wherever in it.
     fn write_back_dirty(&self, file: FileId) -> Result<(), Error> {
-        let dirty = self.dirty_pages()?;
-        self.write_back_pages(dirty.into_iter().filter(|key| key.file == file))
+        self.write_back_pages(self.dirty_pages_of(file)?)
     }
 
     /// How many pages may be dirty in this pod, of which `percent` percent may.

@@ -230,14 +230,18 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         if !memory.check(sites::ADMIT_ABSENT, !there) {
             return Ok(());
         }
-        let now = self.peek(file)?.map(|(head, _)| head.epoch);
-        if !memory.check(sites::ADMIT_EPOCH, now == Some(epoch)) {
+        let now = self.peek(file)?.map(|(head, _)| head);
+        let same = now.is_some_and(|head| head.epoch == epoch);
+        if !memory.check(sites::ADMIT_EPOCH, same) {
             return Ok(());
         }
         let mut page = vec![0; (WORD_BYTES + self.page_bytes) as usize];
         memory.step();
         let (length, bytes) = page.split_at_mut(WORD_BYTES as usize);
-        let read = self.backing.read(file, block * self.page_bytes, bytes)?;
+        let offset = block * self.page_bytes;
+        // While the epoch is the same, the file below is no longer than its head says.
+        let is_new = same && now.is_some_and(|head| offset >= head.size);
+        let read = if is_new { 0 } else { self.backing.read(file, offset, bytes)? };
         length.copy_from_slice(&(read as u64).to_le_bytes());
         self.counted.admitted();
         match self.create(key, &page) {

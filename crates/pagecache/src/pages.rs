@@ -9,7 +9,7 @@ use tombolo_objects::{Objects, Setup, WriteGuard};
 use tombolo_pod::{Area, Stay};
 use tombolo_sharing::{Error, Guarded, Scheme};
 
-use crate::backing::Backing;
+use crate::backing::{Backing, FileId};
 use crate::key::Key;
 use crate::page::{MARK, PageWriteBack, word};
 use crate::sites;
@@ -75,6 +75,9 @@ pub trait Pages: Sized + 'static {
     /// [`reach`](Self::reach), those that this host has marked.
     fn visit_dirty(&self, visit: impl FnMut(Key)) -> Result<(), Error>;
 
+    /// The same for the pages of one file; a page of another takes next to no time.
+    fn visit_dirty_of(&self, file: FileId, visit: impl FnMut(Key)) -> Result<(), Error>;
+
     /// How many pages [`visit_dirty`](Self::visit_dirty) shows.
     fn dirty_count(&self) -> u64;
 
@@ -112,8 +115,8 @@ impl<M: Memory> Pages for ByRecord<M> {
     }
 
     #[inline]
-    fn set_dirty(&self, _: Key, page: &mut WriteGuard<'_, M>) -> Result<(), Error> {
-        page.set_dirty();
+    fn set_dirty(&self, key: Key, page: &mut WriteGuard<'_, M>) -> Result<(), Error> {
+        page.set_dirty(key.tag());
         // When all hosts have died, that is all that tells what was written.
         let found = word(page)?;
         if found & MARK == 0 && page.memory().keeps(sites::WRITE_WRITTEN) {
@@ -150,6 +153,14 @@ impl<M: Memory> Pages for ByRecord<M> {
     fn visit_dirty(&self, mut visit: impl FnMut(Key)) -> Result<(), Error> {
         self.0.visit_dirty(|key| {
             if let Some(key) = Key::decode(key) {
+                visit(key);
+            }
+        })
+    }
+
+    fn visit_dirty_of(&self, file: FileId, mut visit: impl FnMut(Key)) -> Result<(), Error> {
+        self.0.visit_tagged(Key::head(file).tag(), |key| {
+            if let Some(key) = Key::decode(key).filter(|key| key.file == file) {
                 visit(key);
             }
         })

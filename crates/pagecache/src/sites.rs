@@ -13,6 +13,8 @@ tombolo_memory::sites! {
     CUT_BARRIER = "pagecache.cut.barrier";
     /// Pages beyond the cut leave the cache.
     CUT_PAGES = "pagecache.cut.pages";
+    /// Pages of a range that becomes zeros leave the cache.
+    ZERO_PAGES = "pagecache.zero.pages";
     /// A host that cuts a file has it alone.
     CUT_ALONE = "pagecache.cut.alone";
     /// A read counts only if the file was not cut meanwhile.

@@ -389,6 +389,8 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("objects.chunk.empty", "filled-again"),
     ("objects.chunk.sync", "filled-again"),
     ("objects.lost.alone", "writer-dies"),
+    ("objects.mark.tag", "power-cut"),
+    ("pagecache.zero.pages", "pages"),
     ("objects.lost.unmarked", "page-writer-dies"),
     ("objects.delete.found", "page-evictor-dies"),
     ("objects.open.left", "page-all-die"),

@@ -242,9 +242,9 @@ pub(crate) fn a_mark_changes_hands(trial: &Trial) {
     for key in [b"a", b"b"] {
         first.create(key, &value(SHORT)).unwrap();
     }
-    first.write_start(b"a").unwrap().set_dirty();
+    first.write_start(b"a").unwrap().set_dirty(1);
     world.client(0, |host, _| assert!(host.delete(b"a").unwrap()));
-    world.client(1, |host, _| host.write_start(b"b").unwrap().set_dirty());
+    world.client(1, |host, _| host.write_start(b"b").unwrap().set_dirty(1));
     world.finish();
     assert!(second.write_dirty(b"b").unwrap().is_some(), "a dirty bit was lost");
 }

@@ -253,6 +253,7 @@ fn area_places(layout: &Layout, area: &AreaLayout, places: Places) -> Places {
         .scr("records", areas.records, 4, geometry.record_bytes().div_ceil(4))
         .scr("latch", areas.latches, 8, geometry.latches)
         .scr("marks", areas.marks, 8, geometry.mark_words())
+        .scr("tag of record", areas.tags, 1, geometry.tag_bytes())
         .lnr("undo of", areas.undo, geometry.undo_bytes * geometry.writes, hosts)
         .lnr("chunk", areas.chunks, geometry.chunk_bytes, geometry.chunks);
     let names = [

@@ -23,7 +23,7 @@ pub const OBJECTS: Kind = Kind::new("objects");
 pub const PAGES: Kind = Kind::new("pages");
 
 /// The version of the format of both.
-pub const AREA_VERSION: u64 = 1;
+pub const AREA_VERSION: u64 = 2;
 
 /// Words for pins, at most, a power of two: chunks whose numbers differ by a multiple of it share
 /// one.
@@ -94,6 +94,8 @@ pub struct Areas {
     pub records: ScrAddr<u64>,
     /// A bit per record, if there are latches.
     pub marks: ScrAddr<u64>,
+    /// A byte per record, if there are latches, that tells marked objects roughly apart.
+    pub tags: ScrAddr<u8>,
     /// What writes under way have overwritten, in the order of their words.
     pub undo: LnrAddr,
     /// The chunks.
@@ -143,9 +145,11 @@ impl Geometry {
         let width = geometry.record_width;
         let wanted = options.records.map_or(u64::MAX, |n| n.next_multiple_of(width.step()));
         let bytes = if geometry.has_marks() {
-            // Four records have up to five marks, which begin on a line and end with a word.
+            // Four records have up to five marks and tags. Both begin on a line; marks end with a
+            // word.
             let bits = 4 * width.least_bits();
-            free_scr.saturating_sub(LINE_BYTES + 16) * bits / (bits + 5)
+            let with_tags = bits + 5 * (1 + u64::from(u8::BITS));
+            free_scr.saturating_sub(2 * LINE_BYTES + 16) * bits / with_tags
         } else {
             free_scr
         };
@@ -247,7 +251,7 @@ impl Geometry {
         }
         let areas = self.areas();
         let records_end = areas.records.offset() + self.record_bytes().next_multiple_of(8);
-        let scr_end = records_end.max(areas.marks.element(self.mark_words()).offset());
+        let scr_end = records_end.max(areas.tags.element(self.tag_bytes()).offset());
         let lnr_end = self.chunk_area().offset() + self.chunks * self.chunk_bytes;
         if scr_end > self.scr.end() || lnr_end > self.lnr.end() {
             return Err("its objects reach beyond their area".to_owned());
@@ -267,6 +271,8 @@ impl Geometry {
         let latches = after(quarantine.element(self.hosts * self.writes));
         let records = after(latches.element(self.latches));
         let marks = after(records.element(self.record_bytes().div_ceil(8)));
+        let marks = if self.has_marks() { marks } else { records };
+        let tags = next_line(marks.element(self.mark_words()).offset());
         Areas {
             scheme,
             chunk_table,
@@ -275,7 +281,8 @@ impl Geometry {
             quarantine,
             latches,
             records,
-            marks: if self.has_marks() { marks } else { records },
+            marks,
+            tags: ScrAddr::new(tags),
             undo: LnrAddr::new(self.lnr.start),
             chunks: self.chunk_area(),
         }
@@ -286,7 +293,7 @@ impl Geometry {
         self.record_width.bytes_for(self.records)
     }
 
-    /// Whether there is a mark per record, and latches.
+    /// Whether there are a mark and a tag per record, and latches.
     pub fn has_marks(&self) -> bool {
         self.latches > 0
     }
@@ -299,6 +306,11 @@ impl Geometry {
     /// Words of marks.
     pub fn mark_words(&self) -> u64 {
         if self.has_marks() { self.record_width.numbers(self.records).div_ceil(64) } else { 0 }
+    }
+
+    /// Bytes of tags.
+    pub fn tag_bytes(&self) -> u64 {
+        if self.has_marks() { self.record_width.numbers(self.records) } else { 0 }
     }
 
     fn chunk_area(&self) -> LnrAddr {
@@ -531,16 +543,17 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_for_pages_has_a_mark_for_each_record() {
+    fn a_pod_for_pages_has_a_mark_and_a_tag_for_each_record() {
         for (scr, lnr) in [(32 << 10, 4 << 20), (1 << 20, 64 << 20), (1 << 30, 4 << 40)] {
             let options = Options { latches: Some(16), ..Options::default() };
             let geometry = planned(scr, lnr, options).unwrap();
             let areas = geometry.areas();
             assert!(areas.latches.element(16).offset() <= areas.records.offset());
             assert!(areas.records.offset() + geometry.record_bytes() <= areas.marks.offset());
-            assert!(areas.marks.element(geometry.mark_words()).offset() <= scr);
+            assert!(areas.marks.element(geometry.mark_words()).offset() <= areas.tags.offset());
+            assert!(areas.tags.element(geometry.tag_bytes()).offset() <= scr);
             let plain = planned(scr, lnr, Options::default()).unwrap();
-            assert!(geometry.records * 34 / 32 + 100 >= plain.records);
+            assert!(geometry.records * 42 / 32 + 100 >= plain.records);
         }
     }
 

@@ -50,8 +50,8 @@ impl<M: Memory> Table<M> {
     pub(crate) fn new(area: &ObjectArea<M>, hosts: u8, key_bytes: u64) -> Result<Self, Error> {
         let (areas, geometry) = (area.areas(), area.geometry());
         let start = areas.records.offset();
-        let marks = areas.marks.element(geometry.mark_words());
-        let bytes = geometry.record_bytes().max(marks.offset() - start) / 8 * 8;
+        let tags = areas.tags.element(geometry.tag_bytes());
+        let bytes = geometry.record_bytes().max(tags.offset().saturating_sub(start)) / 8 * 8;
         let hosts = u64::from(hosts);
         let key_words = key_bytes.div_ceil(4);
         let lines = (bytes / LINE_BYTES).saturating_sub(HEADER_LINES) / hosts;

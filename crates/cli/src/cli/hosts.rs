@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use tombolo::PodSpec;
+use tombolo_mount::MountOptions;
 
 use super::shared::{LocalArgs, LogArgs, Sizes, hosts};
 
@@ -122,6 +123,10 @@ pub(crate) struct MountArgs {
     pub(crate) backing: PathBuf,
     /// An empty directory.
     pub(crate) mountpoint: PathBuf,
+    /// As of `mount -o`: ro, nosuid, nodev, noexec, allow_other. Only what is mounted `ro` can be
+    /// mapped shared, for reading.
+    #[arg(short = 'o', long, value_name = "LIST", default_value = "", hide_default_value = true)]
+    pub(crate) options: MountOptions,
     /// Threads that answer the kernel.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) threads: u16,

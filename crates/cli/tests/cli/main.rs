@@ -9,7 +9,6 @@ mod figures;
 mod hosts;
 mod liveness;
 mod mount;
-mod mount_kernel;
 mod poison;
 mod reference;
 mod saved;

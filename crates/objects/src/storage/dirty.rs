@@ -10,6 +10,10 @@
 //!   object is never dirty.
 //! * A record that changes hands is not dirty.
 //!
+//! Beside each bit is a *tag*, a byte that the user of this crate chooses by the object's key. A
+//! look for dirty objects of some kind passes over bits whose tags are others. A dirty object's tag
+//! is right: it is stored under the record's lock, before the bit is set.
+//!
 //! Left out: what a dirty bit means.
 
 use tombolo_memory::{FetchOp, Memory, ScrAddr};
@@ -23,6 +27,7 @@ pub(crate) struct DirtyBits<M> {
     memory: M,
     base: ScrAddr<u64>,
     words: u64,
+    tags: ScrAddr<u8>,
     latches: (ScrAddr<u64>, u64),
 }
 
@@ -33,6 +38,7 @@ impl<M: Memory> DirtyBits<M> {
             memory: area.memory().clone(),
             base: areas.marks,
             words: geometry.mark_words(),
+            tags: areas.tags,
             latches: (areas.latches, geometry.latches),
         }
     }
@@ -45,10 +51,20 @@ impl<M: Memory> DirtyBits<M> {
         self.exist() && self.memory.load(self.word(record)) & bit(record) != 0
     }
 
-    pub(crate) fn set(&self, record: RecordId) {
+    pub(crate) fn set(&self, record: RecordId, tag: u8) {
         assert!(self.exist(), "a pod without dirty bits");
         if !self.is_set(record) {
+            if self.memory.keeps(sites::MARK_TAG) {
+                self.memory.store(self.tag(record), tag);
+            }
             self.memory.fetch(sites::MARK_ALONE, self.word(record), FetchOp::Or, bit(record));
+        }
+    }
+
+    /// Sets the bit of a record that the same object is to have from now on, if the other is set.
+    pub(crate) fn hand_on(&self, from: RecordId, to: RecordId) {
+        if self.is_set(from) {
+            self.set(to, self.memory.load(self.tag(from)));
         }
     }
 
@@ -92,6 +108,15 @@ impl<M: Memory> DirtyBits<M> {
                 (lowest < 64).then_some(RecordId(64 * word as u32 + lowest))
             })
         })
+    }
+
+    /// The records that are dirty and have this tag.
+    pub(crate) fn tagged(&self, tag: u8) -> impl Iterator<Item = RecordId> {
+        self.records().filter(move |&record| self.memory.load(self.tag(record)) == tag)
+    }
+
+    fn tag(&self, record: RecordId) -> ScrAddr<u8> {
+        self.tags.element(record.0.into())
     }
 
     fn word(&self, record: RecordId) -> ScrAddr<u64> {

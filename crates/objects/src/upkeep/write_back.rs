@@ -128,8 +128,24 @@ impl<M: Memory> Objects<M> {
     ///
     /// # Errors
     /// [`Error::Busy`], [`Error::Stalled`], [`Error::Fenced`], [`Error::Damaged`].
-    pub fn visit_dirty(&self, mut visit: impl FnMut(&[u8])) -> Result<(), Error> {
-        for record in self.dirty_bits.records() {
+    pub fn visit_dirty(&self, visit: impl FnMut(&[u8])) -> Result<(), Error> {
+        self.visit_records(self.dirty_bits.records(), visit)
+    }
+
+    /// The same for those with this tag; of others it costs a look at bit and tag.
+    ///
+    /// # Errors
+    /// Those of [`visit_dirty`](Self::visit_dirty).
+    pub fn visit_tagged(&self, tag: u8, visit: impl FnMut(&[u8])) -> Result<(), Error> {
+        self.visit_records(self.dirty_bits.tagged(tag), visit)
+    }
+
+    fn visit_records(
+        &self,
+        records: impl Iterator<Item = RecordId>,
+        mut visit: impl FnMut(&[u8]),
+    ) -> Result<(), Error> {
+        for record in records {
             let key = self.repeat(|| {
                 self.sync_all()?;
                 self.owner(record).map_or(Ok(Lookup::Absent), |hash| self.key_of(record, hash))

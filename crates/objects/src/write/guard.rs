@@ -66,12 +66,13 @@ impl<'a, M: Memory> WriteGuard<'a, M> {
     }
 
     /// Sets the object's dirty bit: see [`WriteBack`](crate::WriteBack). Others see it before they
-    /// see what is written.
+    /// see what is written. The tag is the same for each write to an object, and lets
+    /// [`visit_tagged`](crate::Objects::visit_tagged) pass over others.
     ///
     /// # Panics
     /// If the pod has no dirty bits.
-    pub fn set_dirty(&self) {
-        self.locked.objects().dirty_bits.set(self.record());
+    pub fn set_dirty(&self, tag: u8) {
+        self.locked.objects().dirty_bits.set(self.record(), tag);
     }
 
     /// Clears the object's dirty bit.

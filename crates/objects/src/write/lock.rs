@@ -290,9 +290,7 @@ impl<M: Memory> Objects<M> {
     fn begin_new_count(&self, held: &mut RecordLock, entry: Entry) -> Result<(), Error> {
         let records = &self.records;
         if let Some(wider) = records.claim_wider(entry.hash, *held) {
-            if self.dirty_bits.is_set(held.record) {
-                self.dirty_bits.set(wider.record);
-            }
+            self.dirty_bits.hand_on(held.record, wider.record);
             let event =
                 Event::Allocate { target: target(entry), by: LockedBy::Record(wider.record) };
             let allocated = self.commit(event);

@@ -30,7 +30,8 @@ fn some_operation(dice: u64, pages: u64, tag: u64) -> Operation {
         0..6 => Operation::Read { at: page * UNITS, count: UNITS },
         6..12 => Operation::Write { at, count, tag },
         12 | 13 => Operation::Append { count: 1 + (dice >> 32) % UNITS, tag },
-        _ => Operation::Truncate(at),
+        14 => Operation::Truncate(at),
+        _ => Operation::Zero { at, count: 1 + (dice >> 32) % (2 * UNITS) },
     }
 }
 

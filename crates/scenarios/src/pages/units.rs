@@ -30,6 +30,11 @@ pub(super) enum Operation {
         tag: u64,
     },
     Truncate(u64),
+    /// The file stays as long as it is.
+    Zero {
+        at: u64,
+        count: u64,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -72,6 +77,10 @@ impl Model for Units {
             }
             Operation::Truncate(to) => {
                 after.resize(to as usize, 0);
+                Answer::Done
+            }
+            Operation::Zero { at, count } => {
+                after[length.min(at as usize)..length.min((at + count) as usize)].fill(0);
                 Answer::Done
             }
         };

@@ -10,7 +10,7 @@ use tombolo_baselines::{HcMeta, HcMetaOptions};
 use tombolo_memory::{LINE_BYTES, Memory};
 use tombolo_objects::{Locks, Objects};
 use tombolo_pagecache::{
-    ByRecord, Error, FileId, InHeader, KEY_BYTES, Options, OptionsOf, PageCache, Pages,
+    Backing, ByRecord, Error, FileId, InHeader, KEY_BYTES, Options, OptionsOf, PageCache, Pages,
 };
 use tombolo_pod::Pod;
 use tombolo_sharing::Scheme;
@@ -332,6 +332,17 @@ pub(super) fn try_perform<P: Way>(
         }
         Operation::Truncate(to) => {
             cache.truncate(file, to * UNIT)?;
+            Answer::Done
+        }
+        Operation::Zero { at, count } => {
+            let (at, bytes) = (at * UNIT, count * UNIT);
+            let below = cache.backing();
+            let zero = || {
+                let size = below.attributes(file)?.size;
+                let zeros = vec![0; size.saturating_sub(at).min(bytes) as usize];
+                if zeros.is_empty() { Ok(()) } else { below.write(file, at, &zeros) }
+            };
+            cache.zero(file, (at, bytes), true, zero)?;
             Answer::Done
         }
     };

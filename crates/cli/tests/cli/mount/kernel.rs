@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::mount::{Mounts, has, shell};
+use super::{Mounts, has, shell};
 
 const SMALL: [&str; 4] = ["--size", "8MiB", "--scr", "512KiB"];
 
