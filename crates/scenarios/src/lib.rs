@@ -33,6 +33,7 @@ mod operations;
 mod pages;
 mod poisoned;
 mod queues;
+mod regions;
 mod registry;
 mod saved;
 mod seats;

@@ -5,8 +5,8 @@ use tombolo_simulator::{Coverage, Mutant, Trial};
 
 use crate::{
     backup, baselines, branches, compaction, crash, database_deaths, deaths, epochs, expiry,
-    fenced, heaps, log, mail, objects, pages, poisoned, queues, saved, seats, shards, short,
-    tenants, together, transactions, transfer, views,
+    fenced, heaps, log, mail, objects, pages, poisoned, queues, regions, saved, seats, shards,
+    short, tenants, together, transactions, transfer, views,
 };
 
 /// What hosts do to each other, and whether it went right.
@@ -108,6 +108,10 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "sundial" Long transactions::sundial;
     "sundial-gap-leases" Long transactions::sundial_gap_leases;
     "heap-of-two" Short heaps::two_hosts;
+    "regions-owned" Long regions::owned;
+    "regions-replicated" Long regions::replicated;
+    "regions" Long regions::anything_goes;
+    "region-names" Long regions::names;
     "commits" Short log::short_commits;
     "two-givers" Long transfer::two_givers;
     "two-seats" Short seats::two_come_and_leave;
@@ -296,6 +300,10 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "logger-fenced" Long epochs::a_logging_host_is_fenced;
     "logger-dies" Crash epochs::a_logging_host_dies;
     "branch-dies" Crash branches::a_host_dies;
+    "region-host-dies" Crash regions::a_host_dies;
+    "region-two-die" Crash regions::two_die;
+    "region-all-die" Crash regions::all_die;
+    "region-host-fenced" Crash regions::a_host_is_fenced;
     "drainer-dies" Crash epochs::a_drainer_dies;
 };
 
@@ -312,6 +320,7 @@ pub fn sites() -> impl Iterator<Item = Site> {
         tombolo_database::SITES,
         tombolo_tigon::SITES,
         tombolo_shared_nothing::SITES,
+        tombolo_regions::SITES,
     ];
     crates.into_iter().flatten().copied()
 }

@@ -26,6 +26,31 @@
 //! # }
 //! ```
 //!
+//! [`Regions`] are another way to share: named ranges of bytes that processes load and store in.
+//! Their pages are kept coherent by page protection, by replicas, or by the hardware.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # if tombolo_memory::paging::SharedPages::new(1, None).is_err() { return Ok(()); }
+//! # let folder = tempfile::tempdir_in("/dev/shm")?;
+//! # let spec: tombolo::PodSpec = folder.path().join("pod").to_str().unwrap().parse()?;
+//! use tombolo::{Mode, RegionShape, Regions, Sizes};
+//!
+//! // On one host: let spec = "/dev/shm/my-pod".parse()?;
+//! let sizes = Sizes { scr_bytes: Some(1 << 20), lnr_bytes: Some(8 << 20), ..Sizes::default() };
+//! tombolo::create_region_pod(&spec, sizes, 8, RegionShape::default())?;
+//! let mine = Regions::join(&spec)?;
+//! mine.create("table", 1 << 20, Mode::Owned)?;
+//! let table = mine.open("table")?;
+//! table.bytes().store(4096, 7_u64);
+//!
+//! // On another:
+//! let theirs = Regions::join(&spec)?.open("table")?;
+//! assert_eq!(theirs.bytes().load::<u64>(4096), 7);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # What to know
 //!
 //! * Handles are shared by the threads of a process: pass references, or wrap them in `Arc`. A
@@ -50,6 +75,8 @@ mod member;
 
 pub use member::{Handle, Member};
 pub use tombolo_kv::{Change as StoreChange, Entry, Error as StoreError, ValueView};
+pub use tombolo_memory::FetchOp;
+pub use tombolo_memory::paging::PageSpace;
 pub use tombolo_memory::{Mapped, MemorySpec, format_size, parse_size};
 pub use tombolo_objects::{
     BreakEven, Change, Chunk, ChunkUse, Cleanup, Costs, Error, IndexLimits, Item, MAX_KEY_BYTES,
@@ -57,6 +84,10 @@ pub use tombolo_objects::{
     Version, View, WriteGuard, saved,
 };
 pub use tombolo_pod::{Kind, MAX_AREAS, MAX_HOSTS, PodError, PodSpec, Sizes};
+pub use tombolo_regions::{
+    BlockMode, BlockStats, Mode, RegionEntry, RegionError, Regions, Shape as RegionShape,
+    SharedRegion, create_pod as create_region_pod,
+};
 pub use tombolo_sharing::{
     AreaOptions, CreateOptions, Geometry, OBJECTS, ObjectArea, Options as LayoutOptions, PAGES,
     RecordWidth, TornWrites,

@@ -11,6 +11,7 @@ use super::back::{Asked, Back, Extent, Touched, View, decode};
 use super::sweep::Sweep;
 use super::table::{Count, Table};
 use crate::answer::Yield;
+use crate::sites;
 use crate::{
     Answering, BlockMode, Change, Fault, Local, Mode, Pages, Pod, Progress, Question, Subject,
 };
@@ -280,6 +281,9 @@ impl<'m, M: Memory, V: View> Keeper<'m, M, V> {
     fn leave(&mut self, place: usize) -> bool {
         let Some(mut page) = self.opened[place].leaves else { return false };
         let (first, pages) = (page, self.opened[place].extent.pages as usize);
+        if !self.table.memory().keeps(sites::LEAVE_PAGES) {
+            page = pages;
+        }
         self.with_back(place, |local, back| {
             while page < pages && give_back(page, local, back) {
                 page += 1;

@@ -134,7 +134,7 @@ impl Places {
     }
 
     /// Where a region begins in LNR, in bytes.
-    pub(crate) fn offset_of(&self, entry: &super::RegionEntry) -> u64 {
+    pub fn offset_of(&self, entry: &super::RegionEntry) -> u64 {
         self.address(entry.extent.first).offset()
     }
 
