@@ -100,6 +100,8 @@ impl System {
         let keeps_shadow = !(counts_writes && self.memory.has(page, Marks::WRITTEN));
         if self.memory.end(transaction, keeps_shadow) {
             self.memory.clear(page, Marks::QUEUED);
+            // It was marked, but does not come onto the active list: NOMAD goes past the lists.
+            self.memory.clear(page, Marks::ACTIVE);
             self.note_promoted(page);
         } else {
             self.counters.aborts += 1;
