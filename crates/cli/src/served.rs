@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tombolo::{Entry, Item, Store, StoreChange, StoreError as KvError};
 use tombolo_objects::Error as ObjectsError;
 use tombolo_server as server;
-use tombolo_server::{DeadlineChange, Found, InfoSection, Stat, StoreError};
+use tombolo_server::{DeadlineChange, Found, InfoSection, Stat, StoreError, StoreUsage};
 
 /// Values that are read together.
 const TOGETHER: usize = 32;
@@ -130,6 +130,16 @@ impl server::Store for Served {
 
     fn clear(&self) -> Result<(), StoreError> {
         self.0.clear().map_err(refusal)
+    }
+
+    fn usage(&self) -> StoreUsage {
+        let usage = self.0.objects().usage();
+        StoreUsage {
+            used_bytes: usage.lnr_used_bytes,
+            bytes: usage.lnr_bytes,
+            expiring: self.0.expiring(),
+            expired: self.0.expired(),
+        }
     }
 
     fn info(&self) -> Vec<InfoSection> {

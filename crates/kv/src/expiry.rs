@@ -37,6 +37,8 @@ const FRUITLESS_MS: u64 = 100;
 /// of what it finds has expired, slowly while it hasn't. Every host does its own.
 pub(crate) struct Expiry {
     due: Mutex<Timetable>,
+    /// Values that were removed.
+    removed: AtomicU64,
     /// Until then a search for room is in vain.
     fruitless_until_ms: AtomicU64,
     cursor: AtomicU64,
@@ -56,6 +58,7 @@ impl Expiry {
     pub(crate) fn new() -> Self {
         Self {
             due: Mutex::default(),
+            removed: AtomicU64::new(0),
             fruitless_until_ms: AtomicU64::new(0),
             cursor: AtomicU64::new(0),
             busy: AtomicBool::new(false),
@@ -65,6 +68,17 @@ impl Expiry {
 }
 
 impl<S: Scheme> Store<S> {
+    /// How many values there are that this host has put and that expire; of those that were deleted
+    /// or replaced since, some count.
+    pub fn expiring(&self) -> u64 {
+        self.timetable(|due| due.len() as u64)
+    }
+
+    /// How many values this host has removed because they had expired.
+    pub fn expired(&self) -> u64 {
+        self.expiry.removed.load(Ordering::Relaxed)
+    }
+
     /// Notes that the value that the object with `key` holds expires then.
     #[inline]
     pub(crate) fn remember(&self, key: &[u8], deadline_ms: Option<u64>) {
@@ -202,6 +216,9 @@ impl<S: Scheme> Store<S> {
         } else {
             self.objects.delete(key)
         };
+        if matches!(removed, Ok(true)) {
+            self.expiry.removed.fetch_add(1, Ordering::Relaxed);
+        }
         match removed {
             Ok(_) | Err(tombolo_sharing::Error::Changed) => Ok(()),
             Err(error) if error.is_loss() => Ok(()),

@@ -1,5 +1,7 @@
 //! Requests of one kind that come one behind the other: they are done together.
 
+use std::time::Instant;
+
 use bytes::{Bytes, BytesMut};
 use tombolo_kv::Found;
 
@@ -49,10 +51,11 @@ impl Pipeline {
     /// Does what was asked for, and answers; at least the first request, unless that
     /// [is to be done alone](Self::next_alone).
     pub(crate) fn answer(&mut self, session: &mut Session, shared: &Shared, output: &mut BytesMut) {
-        match self.kind {
-            None => {}
-            Some(Kind::Get) => self.read(session, shared, output),
-            Some(Kind::Set) => {
+        let (start, waiting) = (Instant::now(), self.requests.len());
+        let Some(kind) = self.kind else { return };
+        match kind {
+            Kind::Get => self.read(session, shared, output),
+            Kind::Set => {
                 let pair = |request: Vec<Bytes>| {
                     let [_, key, value] = request.try_into().ok()?;
                     Some((key, value))
@@ -63,6 +66,13 @@ impl Pipeline {
             }
         }
         self.bytes = 0;
+        let answered = waiting - self.requests.len();
+        shared.tallies.of(kind.place()).add(answered, 0, start.elapsed());
+    }
+
+    /// Whether what was asked for changes something.
+    pub(crate) fn writes(&self) -> bool {
+        self.kind == Some(Kind::Set)
     }
 
     /// Takes out the first request, if that is to be done by itself.
@@ -75,7 +85,7 @@ impl Pipeline {
     fn read(&mut self, session: &mut Session, shared: &Shared, output: &mut BytesMut) {
         let (before, protocol) = (output.len(), session.protocol);
         let keys: Vec<Bytes> = self.requests.iter().map(|request| request[1].clone()).collect();
-        let (mut answered, mut ended, mut longer) = (0, false, false);
+        let (mut answered, mut hits, mut ended, mut longer) = (0, 0, false, false);
         let read = shared.store.get_each(&keys, FREE_BYTES, &mut |found| {
             let value = match found {
                 _ if ended => return,
@@ -88,12 +98,17 @@ impl Pipeline {
             };
             encode_value(value, protocol, output);
             answered += 1;
+            hits += usize::from(value.is_some());
             ended = output.len() >= WRITE_BYTES;
         });
         if read.is_err() {
             // Each one gets the answer that is its own.
             output.truncate(before);
-            (answered, longer) = (0, true);
+            (answered, hits, longer) = (0, 0, true);
+        }
+        add(&shared.counters.hits, hits);
+        if hits < answered {
+            add(&shared.counters.misses, answered - hits);
         }
         add(&shared.counters.commands, answered);
         self.requests.drain(..answered);
