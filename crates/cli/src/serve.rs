@@ -65,6 +65,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode> {
         workers: args.workers.map_or(usual.workers, usize::from),
         max_clients: max_clients(args.max_clients),
         reply_bytes: usual.reply_bytes,
+        request_bytes: usual.request_bytes,
     };
     // What is wrong with the address is said before anything is joined.
     config.address()?;

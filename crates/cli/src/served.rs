@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tombolo::{Entry, Item, Store, StoreChange, StoreError as KvError};
 use tombolo_objects::Error as ObjectsError;
 use tombolo_server as server;
-use tombolo_server::{DeadlineChange, Found, InfoSection, Stat, StoreError};
+use tombolo_server::{DeadlineChange, Found, InfoSection, Stat, StoreError, StoreUsage};
 
 use crate::operation::figures;
 
@@ -21,9 +21,6 @@ const KEEP_BYTES: usize = 64 << 10;
 /// What clients of this process' host got, and what its looks at the others have found.
 #[derive(Default)]
 pub(crate) struct Tally {
-    /// Keys that were asked for, and had a value or none.
-    pub(crate) hits: AtomicU64,
-    pub(crate) misses: AtomicU64,
     /// Writes that were refused because the pod was full.
     pub(crate) full: AtomicU64,
     /// Operations that failed because of another host, or because this one was fenced.
@@ -91,9 +88,7 @@ impl server::Store for Served {
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Entry>, StoreError> {
-        let found = self.store.get(key).map_err(|error| self.tally.refusal(error))?;
-        Tally::add(if found.is_some() { &self.tally.hits } else { &self.tally.misses }, 1);
-        Ok(found)
+        self.store.get(key).map_err(|error| self.tally.refusal(error))
     }
 
     fn get_each(
@@ -107,15 +102,8 @@ impl server::Store for Served {
         }
         ITEMS.with_borrow_mut(|items| {
             for keys in keys.chunks(TOGETHER) {
-                let (mut hits, mut seen) = (0, 0);
-                let found = self.store.get_each_within(keys, most_bytes, items, |value| {
-                    seen += 1;
-                    hits += u64::from(!matches!(value, Found::Absent));
-                    visit(value);
-                });
-                found.map_err(|error| self.tally.refusal(error))?;
-                Tally::add(&self.tally.hits, hits);
-                Tally::add(&self.tally.misses, seen - hits);
+                let read = self.store.get_each_within(keys, most_bytes, items, &mut *visit);
+                read.map_err(|error| self.tally.refusal(error))?;
                 let large = |item: &&mut Item| item.value.capacity() > KEEP_BYTES;
                 items.iter_mut().filter(large).for_each(|item| *item = Item::default());
             }
@@ -195,6 +183,16 @@ impl server::Store for Served {
 
     fn clear(&self) -> Result<(), StoreError> {
         self.store.clear().map_err(|error| self.tally.refusal(error))
+    }
+
+    fn usage(&self) -> StoreUsage {
+        let usage = self.store.objects().usage();
+        StoreUsage {
+            used_bytes: usage.lnr_used_bytes,
+            bytes: usage.lnr_bytes,
+            expiring: self.store.expiring(),
+            expired: self.store.expired(),
+        }
     }
 
     fn info(&self) -> Vec<InfoSection> {

@@ -37,14 +37,14 @@ const FRUITLESS_MS: u64 = 100;
 /// of what it finds has expired, slowly while it hasn't. Every host does its own.
 pub(crate) struct Expiry {
     due: Mutex<Timetable>,
+    /// Values that were removed.
+    removed: AtomicU64,
     /// Until then a search for room is in vain.
     fruitless_until_ms: AtomicU64,
     cursor: AtomicU64,
     busy: AtomicBool,
     /// By how many keys the walk is ahead of its pace.
     ahead: AtomicU64,
-    /// Values that this host has removed.
-    removed: AtomicU64,
 }
 
 /// What was found, and what was removed.
@@ -68,8 +68,14 @@ impl Expiry {
 }
 
 impl<S: Scheme> Store<S> {
-    /// Values that this host has removed because their deadlines had passed.
-    pub fn expired_count(&self) -> u64 {
+    /// How many values there are that this host has put and that expire; of those that were deleted
+    /// or replaced since, some count.
+    pub fn expiring(&self) -> u64 {
+        self.timetable(|due| due.len() as u64)
+    }
+
+    /// How many values this host has removed because they had expired.
+    pub fn expired(&self) -> u64 {
         self.expiry.removed.load(Ordering::Relaxed)
     }
 

@@ -40,6 +40,10 @@ impl Timetable {
         self.by_key.insert(key, due_ms);
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.by_time.len()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.by_time.is_empty()
     }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use tombolo_kv::{Change, Entry, Store};
+use tombolo_kv::{Change, DeadlineChange, Entry, Store};
 use tombolo_memory::Memory;
 use tombolo_objects::Objects;
 use tombolo_pod::Pod;
@@ -177,4 +177,71 @@ pub(crate) fn deadlines(trial: &Trial) {
         });
     }
     simulation.run().unwrap();
+}
+
+/// Deadlines that values are given: none, one to come, and two that take more than 48 bits.
+const DEADLINES: [Option<u64>; 4] = [None, Some(1 << 45), Some(1 << 50 | 7), Some(1 << 62 | 9)];
+/// Lengths of values, of which each has a letter of its own.
+const LENGTHS: [(u8, usize); 3] = [(b'a', 0), (b'b', 30), (b'c', 300)];
+
+/// Deadlines and parts of values are read and changed where they are, while others put and delete
+/// the whole: what is seen belongs together.
+pub(crate) fn parts(trial: &Trial) {
+    let mut world = ExpiryWorld::new(trial);
+    for client in 0..2 * HOSTS {
+        world.client(client % HOSTS, |store| (0..12).for_each(|_| change_or_read_part(store)));
+    }
+    world.finish();
+}
+
+fn change_or_read_part(store: &SharedStore) {
+    let random = |end: usize| store.objects().memory().random() as usize % end;
+    let deadline_ms = DEADLINES[random(DEADLINES.len())];
+    let is_known = |bytes: &[u8], length: usize| {
+        LENGTHS
+            .iter()
+            .any(|&(letter, known)| known == length && bytes.iter().all(|&byte| byte == letter))
+    };
+    match random(8) {
+        0 | 1 => {
+            let (letter, length) = LENGTHS[random(LENGTHS.len())];
+            store.put(KEY, &Entry { value: vec![letter; length], deadline_ms }).unwrap();
+        }
+        2 => _ = store.delete(KEY).unwrap(),
+        3 => {
+            store
+                .update_deadline(KEY, |old| {
+                    assert!(DEADLINES.contains(&old), "a deadline in parts: {old:?}");
+                    DeadlineChange::Set(deadline_ms)
+                })
+                .unwrap();
+        }
+        4 => {
+            // What is put there is what such a value has there, so that it stays whole.
+            if let Some(stat) = store.stat(KEY).unwrap() {
+                assert!(DEADLINES.contains(&stat.deadline_ms), "a deadline in parts: {stat:?}");
+                assert!(is_known(b"", stat.value_bytes as usize), "a length in parts: {stat:?}");
+            }
+            let changed = store.set_range(KEY, 100, &[b'c'; 100]).unwrap();
+            assert!(changed.is_none_or(|length| length == 300), "{changed:?}");
+        }
+        5 => {
+            let length = Cell::new(0);
+            let choose = |bytes: u64| {
+                length.set(bytes as usize);
+                bytes / 2..bytes
+            };
+            if let Some(part) = store.get_range(KEY, choose).unwrap() {
+                assert_eq!(part.len(), length.get() - length.get() / 2);
+                assert!(is_known(&part, length.get()), "a value in parts: {part:?}");
+            }
+        }
+        _ => {
+            if let Some(Entry { value, deadline_ms }) = store.get(KEY).unwrap() {
+                assert!(DEADLINES.contains(&deadline_ms), "a deadline in parts: {deadline_ms:?}");
+                assert!(is_known(&value, value.len()), "a value in parts: {value:?}");
+            }
+        }
+    }
+    store.objects().memory().answered();
 }

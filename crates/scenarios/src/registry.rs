@@ -160,6 +160,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "expiry" Long expiry::gone_is_gone;
     "deadlines" Long expiry::deadlines;
     "expired-and-replaced" Long expiry::a_new_value_stays;
+    "values-in-parts" Long expiry::parts;
     "page-admission" Long pages::admission;
     "page-cut" Long pages::cutting;
     "page-cut-while-admitted" Long pages::cutting_what_is_admitted;

@@ -20,6 +20,9 @@ pub struct Config {
     /// Bytes for large replies that are under way to all clients: a reply with more than 64 KiB of
     /// values waits for room of twice its size. One that takes more than there is gets all of it.
     pub reply_bytes: u64,
+    /// Bytes of requests that have not come whole yet, of all clients, beyond 512 KiB each. A
+    /// client that would exceed it is cut off.
+    pub request_bytes: u64,
 }
 
 impl Default for Config {
@@ -30,6 +33,7 @@ impl Default for Config {
             workers: available_parallelism().map_or(1, |processors| processors.get() - 1).max(1),
             max_clients: 10_000,
             reply_bytes: 1 << 30,
+            request_bytes: 2 << 30,
         }
     }
 }

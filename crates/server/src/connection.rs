@@ -11,6 +11,7 @@ use tokio::time::timeout;
 
 use crate::commands::{self, Executed};
 use crate::decode::{Decoder, Sender};
+use crate::held::Held;
 use crate::pipeline::Pipeline;
 use crate::reply::Reply;
 use crate::room::FREE_BYTES;
@@ -55,6 +56,7 @@ impl Connection {
         let mut pipeline = Pipeline::default();
         let mut decoder = Decoder::default();
         let mut input = Input::default();
+        let mut held = Held::new(self.shared.clone());
         // A request, or the lack of one, that was found behind others.
         let mut waiting = None;
         loop {
@@ -73,9 +75,15 @@ impl Connection {
                     waiting = Some(decoded);
                 }
                 Ok(Some(request)) => self.answer_one(&request).await?,
+                Ok(None) if !held.set(decoder.held_bytes() + input.bytes.len()) => {
+                    let text = "ERR too many bytes of requests are under way; try again later";
+                    Reply::Error(text.to_owned()).encode(self.session.protocol, &mut self.output);
+                    self.session.closing = true;
+                }
                 Ok(None) => {
                     self.send().await?;
                     let bytes = input.read(&mut self.stream).await?;
+                    self.session.client.is_active();
                     add(&self.shared.counters.bytes_in, bytes);
                     // A stranger gets no more than it needs.
                     if sender == Sender::Client {
@@ -100,6 +108,9 @@ impl Connection {
     /// Answers requests that wait to be done together.
     async fn answer_all(&mut self, pipeline: &mut Pipeline) -> io::Result<()> {
         while !pipeline.is_empty() {
+            if self.shared.pause.is_on() {
+                self.shared.pause.wait(pipeline.writes()).await;
+            }
             pipeline.answer(&mut self.session, &self.shared, &mut self.output);
             if let Some(request) = pipeline.next_alone() {
                 self.answer_one(&request).await?;
@@ -113,9 +124,12 @@ impl Connection {
 
     /// Executes a request, and adds its reply to the output.
     async fn answer_one(&mut self, request: &[Bytes]) -> io::Result<()> {
+        if self.shared.pause.is_on() {
+            self.shared.pause.wait(commands::writes(request)).await;
+        }
         match commands::execute(request, &mut self.session, &self.shared, FREE_BYTES) {
             Executed::Replied(reply) => {
-                answer(&reply, &self.session, &self.shared, &mut self.output);
+                answer(&reply, &mut self.session, &self.shared, &mut self.output);
                 Ok(())
             }
             // (Boxed: connections that never get there do without its room.)
@@ -134,14 +148,14 @@ impl Connection {
                 // A value has grown meanwhile.
                 Executed::NeedsRoom(more) => bytes = more.max(bytes + bytes / 4),
                 Executed::Replied(reply) => {
-                    answer(&reply, &self.session, &self.shared, &mut self.output);
+                    answer(&reply, &mut self.session, &self.shared, &mut self.output);
                     drop(reply);
                     return self.send_in_time().await;
                 }
             }
         }
         let text = "TRYAGAIN the values grow faster than they can be read".to_owned();
-        answer(&Reply::Error(text), &self.session, &self.shared, &mut self.output);
+        answer(&Reply::Error(text), &mut self.session, &self.shared, &mut self.output);
         Ok(())
     }
 
@@ -221,12 +235,15 @@ fn next_room(room: usize, read_bytes: usize) -> usize {
 }
 
 /// Adds the reply to a request that was executed.
-pub(crate) fn answer(reply: &Reply, session: &Session, shared: &Shared, output: &mut BytesMut) {
+pub(crate) fn answer(reply: &Reply, session: &mut Session, shared: &Shared, output: &mut BytesMut) {
     add(&shared.counters.commands, 1);
-    if matches!(reply, Reply::Error(_)) {
+    if let Reply::Error(text) = reply {
         add(&shared.counters.errors, 1);
+        shared.tallies.error(text);
     }
-    reply.encode(session.protocol, output);
+    if session.wants_reply() {
+        reply.encode(session.protocol, output);
+    }
 }
 
 #[cfg(test)]

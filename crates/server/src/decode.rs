@@ -40,7 +40,7 @@ pub(crate) struct Decoder {
     arguments: Vec<Bytes>,
     /// Arguments that are still to come.
     missing: usize,
-    /// What the arguments take by now.
+    /// What the arguments that are there take.
     bytes: usize,
     /// The length of the next one, if that has been read.
     length: Option<usize>,
@@ -49,6 +49,11 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
+    /// Bytes of the arguments that it has of a request that is not whole.
+    pub(crate) fn held_bytes(&self) -> usize {
+        if self.missing > 0 { self.bytes } else { 0 }
+    }
+
     /// The next request, if `buffer` holds all of it; its bytes are taken out. A request has at
     /// least one argument.
     pub(crate) fn next(
@@ -111,8 +116,7 @@ impl Decoder {
                 if sender == Sender::Stranger && length > MAX_STRANGER_ARGUMENT_BYTES {
                     return Err(ProtocolError("unauthenticated bulk length".to_owned()));
                 }
-                self.bytes += length + ARGUMENT_OVERHEAD_BYTES;
-                if self.bytes > MAX_REQUEST_BYTES {
+                if self.bytes + length > MAX_REQUEST_BYTES {
                     return Err(ProtocolError("too big request".to_owned()));
                 }
                 self.length = Some(length);
@@ -123,6 +127,7 @@ impl Decoder {
             return Ok(None);
         }
         self.length = None;
+        self.bytes += length + ARGUMENT_OVERHEAD_BYTES;
         let argument = buffer.split_to(length).freeze();
         buffer.advance(2);
         Ok(Some(argument))

@@ -6,8 +6,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::commands;
-
 /// Buckets of a histogram: up to 1 us, 2 us, 4 us and so on, to 8.4 s. What takes longer is in the
 /// count alone.
 const BUCKETS: usize = 24;
@@ -25,15 +23,13 @@ pub struct CommandLatency {
     pub within: Vec<(Duration, u64)>,
 }
 
-#[derive(Default)]
-struct Histogram {
+/// How long the executions of one command took, while others count.
+#[derive(Debug, Default)]
+pub(crate) struct Histogram {
     buckets: [AtomicU64; BUCKETS],
     count: AtomicU64,
     total_ns: AtomicU64,
 }
-
-/// The histograms of all commands, in the order of their table.
-pub(crate) struct Latencies(Box<[Histogram]>);
 
 fn bound(bucket: usize) -> Duration {
     Duration::from_micros(1 << bucket)
@@ -45,34 +41,31 @@ fn bucket_of(time: Duration) -> usize {
     whole_us.next_power_of_two().trailing_zeros() as usize
 }
 
-impl Latencies {
-    pub(crate) fn new() -> Self {
-        Self((0..commands::count()).map(|_| Histogram::default()).collect())
-    }
-
-    /// Notes that the command with this number in the table was executed `count` times, one after
-    /// the other, in `time` together.
-    pub(crate) fn note(&self, command: usize, count: usize, time: Duration) {
-        let (Some(histogram), Ok(each)) = (self.0.get(command), u32::try_from(count.max(1))) else {
-            return;
-        };
-        if let Some(bucket) = histogram.buckets.get(bucket_of(time / each)) {
+impl Histogram {
+    /// Counts `count` executions, one after the other, which took `time` together.
+    pub(crate) fn note(&self, count: usize, time: Duration) {
+        let each = time / u32::try_from(count.max(1)).unwrap_or(u32::MAX);
+        if let Some(bucket) = self.buckets.get(bucket_of(each)) {
             bucket.fetch_add(count as u64, Ordering::Relaxed);
         }
-        histogram.count.fetch_add(count as u64, Ordering::Relaxed);
-        histogram.total_ns.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+        self.count.fetch_add(count as u64, Ordering::Relaxed);
+        self.total_ns.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// The commands that were executed.
-    pub(crate) fn snapshot(&self) -> Vec<CommandLatency> {
-        let all = self.0.iter().enumerate();
-        let executed = all.filter(|(_, histogram)| histogram.count.load(Ordering::Relaxed) > 0);
-        executed.map(|(number, histogram)| histogram.latency(commands::name(number))).collect()
+    pub(crate) fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
     }
-}
 
-impl Histogram {
-    fn latency(&self, command: &'static str) -> CommandLatency {
+    pub(crate) fn total_ns(&self) -> u64 {
+        self.total_ns.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn reset(&self) {
+        let figures = self.buckets.iter().chain([&self.count, &self.total_ns]);
+        figures.for_each(|figure| figure.store(0, Ordering::Relaxed));
+    }
+
+    pub(crate) fn latency(&self, command: &'static str) -> CommandLatency {
         let mut sum = 0;
         let within = self.buckets.iter().enumerate().map(|(number, bucket)| {
             sum += bucket.load(Ordering::Relaxed);
@@ -80,8 +73,7 @@ impl Histogram {
         });
         let within: Vec<_> = within.collect();
         // Others may have counted since: the count is no less than any bucket.
-        let count = self.count.load(Ordering::Relaxed).max(sum);
-        let total = Duration::from_nanos(self.total_ns.load(Ordering::Relaxed));
+        let (count, total) = (self.count().max(sum), Duration::from_nanos(self.total_ns()));
         CommandLatency { command, count, total, within }
     }
 }
@@ -102,14 +94,15 @@ mod tests {
     }
 
     #[test]
-    fn executions_are_counted_by_command_and_time() {
-        let latencies = Latencies::new();
-        latencies.note(2, 32, Duration::from_micros(64));
-        latencies.note(2, 1, Duration::from_secs(60));
-        let found = latencies.snapshot();
-        assert_eq!((found.len(), found[0].command), (1, commands::name(2)));
-        assert_eq!((found[0].count, found[0].within[0].1, found[0].within[1].1), (33, 0, 32));
-        assert_eq!(found[0].within.last().unwrap().1, 32);
-        assert_eq!(found[0].total, Duration::from_micros(60_000_064));
+    fn executions_are_counted_by_time() {
+        let histogram = Histogram::default();
+        histogram.note(32, Duration::from_micros(64));
+        histogram.note(1, Duration::from_secs(60));
+        let found = histogram.latency("get");
+        assert_eq!((found.count, found.within[0].1, found.within[1].1), (33, 0, 32));
+        assert_eq!(found.within.last().unwrap().1, 32);
+        assert_eq!(found.total, Duration::from_micros(60_000_064));
+        histogram.reset();
+        assert_eq!((histogram.count(), histogram.total_ns()), (0, 0));
     }
 }

@@ -5,7 +5,8 @@
 //! read; those that may take long move other connections to other threads first.
 //!
 //! Invariants:
-//! * No length that a peer claims is allocated for: buffers grow as bytes arrive. Requests are
+//! * No length that a peer claims is allocated for: buffers grow as bytes arrive, up to a bound for
+//!   all connections. Requests are
 //!   arrays of strings, so nothing a peer sends nests.
 //! * Before a client has given the password, if there is one, it can do nothing but give it, and
 //!   not much is kept of what it sends.
@@ -19,14 +20,17 @@
 //! subscriptions, persistence, TLS. Commands on several keys are not atomic as a whole; a client
 //! that begins a transaction has nothing of it executed.
 
+mod clients;
 mod commands;
 mod config;
 mod connection;
 mod decimal;
 mod decode;
 mod glob;
+mod held;
 mod inline;
 mod latency;
+mod pause;
 mod pipeline;
 mod reply;
 mod room;
@@ -35,10 +39,11 @@ mod session;
 mod shared;
 mod stats;
 mod store;
+mod tally;
 
 pub use config::{Config, ServerError};
 pub use latency::CommandLatency;
 pub use server::Server;
 pub use stats::Stats;
-pub use store::{InfoSection, Store, StoreError};
+pub use store::{InfoSection, Store, StoreError, StoreUsage};
 pub use tombolo_kv::{Change, DeadlineChange, Entry, Found, Stat};

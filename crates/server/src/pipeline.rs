@@ -51,11 +51,11 @@ impl Pipeline {
     /// Does what was asked for, and answers; at least the first request, unless that
     /// [is to be done alone](Self::next_alone).
     pub(crate) fn answer(&mut self, session: &mut Session, shared: &Shared, output: &mut BytesMut) {
-        let started = Instant::now();
-        let count = match self.kind {
-            None => 0,
-            Some(Kind::Get) => self.read(session, shared, output),
-            Some(Kind::Set) => {
+        let (start, waiting) = (Instant::now(), self.requests.len());
+        let Some(kind) = self.kind else { return };
+        match kind {
+            Kind::Get => self.read(session, shared, output),
+            Kind::Set => {
                 let pair = |request: Vec<Bytes>| {
                     let [_, key, value] = request.try_into().ok()?;
                     Some((key, value))
@@ -63,13 +63,18 @@ impl Pipeline {
                 let pairs: Vec<_> = self.requests.drain(..).filter_map(pair).collect();
                 let replies = set_each(&*shared.store, &pairs);
                 replies.for_each(|reply| answer(&reply, session, shared, output));
-                pairs.len()
             }
-        };
-        if let Some(kind) = self.kind.filter(|_| count > 0) {
-            shared.latencies.note(kind.command(), count, started.elapsed());
         }
         self.bytes = 0;
+        let answered = waiting - self.requests.len();
+        if answered > 0 {
+            shared.tallies.of(kind.place()).add(answered, 0, start.elapsed());
+        }
+    }
+
+    /// Whether what was asked for changes something.
+    pub(crate) fn writes(&self) -> bool {
+        self.kind == Some(Kind::Set)
     }
 
     /// Takes out the first request, if that is to be done by itself.
@@ -79,12 +84,10 @@ impl Pipeline {
 
     /// Reads values, and answers with as many as may be sent together. Of those that are left, the
     /// first one may be a value that there is no room for yet.
-    ///
-    /// Returns how many it has answered.
-    fn read(&mut self, session: &mut Session, shared: &Shared, output: &mut BytesMut) -> usize {
+    fn read(&mut self, session: &mut Session, shared: &Shared, output: &mut BytesMut) {
         let (before, protocol) = (output.len(), session.protocol);
         let keys: Vec<Bytes> = self.requests.iter().map(|request| request[1].clone()).collect();
-        let (mut answered, mut ended, mut longer) = (0, false, false);
+        let (mut answered, mut hits, mut ended, mut longer) = (0, 0, false, false);
         let read = shared.store.get_each(&keys, FREE_BYTES, &mut |found| {
             let value = match found {
                 _ if ended => return,
@@ -97,16 +100,20 @@ impl Pipeline {
             };
             encode_value(value, protocol, output);
             answered += 1;
+            hits += usize::from(value.is_some());
             ended = output.len() >= WRITE_BYTES;
         });
         if read.is_err() {
             // Each one gets the answer that is its own.
             output.truncate(before);
-            (answered, longer) = (0, true);
+            (answered, hits, longer) = (0, 0, true);
+        }
+        add(&shared.counters.hits, hits);
+        if hits < answered {
+            add(&shared.counters.misses, answered - hits);
         }
         add(&shared.counters.commands, answered);
         self.requests.drain(..answered);
         self.alone = longer;
-        answered
     }
 }

@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
+use crate::clients::{self, Client};
 use crate::config::{Config, ServerError};
 use crate::connection;
 use crate::latency::CommandLatency;
@@ -77,7 +78,7 @@ impl Server {
 
     /// How long commands took, by command: those that were executed.
     pub fn latencies(&self) -> Vec<CommandLatency> {
-        self.shared.latencies.snapshot()
+        self.shared.tallies.latencies()
     }
 
     /// Stops: commands that are being executed are finished, and all connections end. The store is
@@ -117,23 +118,51 @@ async fn accept(
             continue;
         };
         let _ = stream.set_nodelay(true);
-        let shared = shared.clone();
-        tokio::spawn(async move { admit(stream, peer, shared).await });
+        let client = Arc::new(Client::new(shared.next_id(), peer));
+        let connected = Connected::new(client.clone(), shared.clone());
+        let task = tokio::spawn(async move { admit(stream, connected).await });
+        clients::serves(&client, task.abort_handle());
     }
 }
 
-async fn admit(mut stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
-    add(&shared.counters.connections, 1);
-    let before = shared.counters.clients.fetch_add(1, Ordering::Relaxed);
-    if before >= shared.config.max_clients as u64 {
+/// A client that is connected for as long as this is there, however its task ends.
+struct Connected {
+    client: Arc<Client>,
+    shared: Arc<Shared>,
+    /// There were as many before as there may be.
+    is_too_many: bool,
+}
+
+impl Connected {
+    fn new(client: Arc<Client>, shared: Arc<Shared>) -> Self {
+        add(&shared.counters.connections, 1);
+        let before = shared.counters.clients.fetch_add(1, Ordering::Relaxed);
+        let is_too_many = before >= shared.config.max_clients as u64;
+        if !is_too_many {
+            shared.clients.add(&client);
+        }
+        Self { client, shared, is_too_many }
+    }
+}
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.shared.clients.remove(&self.client);
+        self.shared.counters.clients.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+async fn admit(mut stream: TcpStream, connected: Connected) {
+    let shared = &connected.shared;
+    if connected.is_too_many {
         add(&shared.counters.rejected, 1);
         let mut reply = BytesMut::new();
         Reply::Error("ERR max number of clients reached".to_owned())
             .encode(Protocol::Resp2, &mut reply);
         let _ = stream.write_all(&reply).await;
     } else {
-        let session = Session::new(shared.next_id(), peer, shared.config.password().is_none());
+        let open = shared.config.password().is_none();
+        let session = Session::new(connected.client.clone(), open);
         connection::serve(stream, session, shared.clone()).await;
     }
-    shared.counters.clients.fetch_sub(1, Ordering::Relaxed);
 }

@@ -16,6 +16,13 @@ macro_rules! stats {
         }
 
         impl Counters {
+            /// Begins to count anew, but for the clients that there are.
+            pub(crate) fn reset(&self) {
+                let clients = self.clients.load(Ordering::Relaxed);
+                $(self.$name.store(0, Ordering::Relaxed);)*
+                self.clients.fetch_add(clients, Ordering::Relaxed);
+            }
+
             pub(crate) fn snapshot(&self) -> Stats {
                 Stats { $($name: self.$name.load(Ordering::Relaxed),)* }
             }
@@ -40,6 +47,10 @@ stats! {
     bytes_in,
     /// Bytes sent.
     bytes_out,
+    /// Values that were asked for and were there.
+    hits,
+    /// Values that were asked for and were not there.
+    misses,
 }
 
 pub(crate) fn add(counter: &AtomicU64, count: usize) {

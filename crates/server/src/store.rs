@@ -20,6 +20,19 @@ pub enum StoreError {
     Unavailable(String),
 }
 
+/// How much of a store is in use, as far as it knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreUsage {
+    /// Bytes that keys and values take.
+    pub used_bytes: u64,
+    /// Bytes there are.
+    pub bytes: u64,
+    /// Keys that are to expire.
+    pub expiring: u64,
+    /// Keys that were removed because they had expired.
+    pub expired: u64,
+}
+
 /// A section of the reply to `INFO`: its title, and names with values.
 pub type InfoSection = (String, Vec<(String, String)>);
 
@@ -185,6 +198,11 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// [`StoreError`].
     fn clear(&self) -> Result<(), StoreError>;
+
+    /// How much is in use.
+    fn usage(&self) -> StoreUsage {
+        StoreUsage::default()
+    }
 
     /// What the store says of itself.
     fn info(&self) -> Vec<InfoSection>;

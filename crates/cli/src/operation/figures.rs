@@ -97,13 +97,7 @@ fn of_host(store: &Store) -> Vec<Figure> {
 
 fn of_clients(store: &Store, tally: &Tally) -> Vec<Figure> {
     let counters = [
-        ("hits", "Keys that clients asked for and that had a value.", Tally::get(&tally.hits)),
-        ("misses", "Keys that clients asked for and that had none.", Tally::get(&tally.misses)),
-        (
-            "expired",
-            "Values that this host removed because their time was over.",
-            store.expired_count(),
-        ),
+        ("expired", "Values that this host removed because their time was over.", store.expired()),
         (
             "full_errors",
             "Writes refused because the pod or the index was full.",

@@ -83,6 +83,8 @@ fn of_server(text: &mut Text, server: &Server) {
         ("not_accepted", true, "Times that no connection could be accepted.", stats.not_accepted),
         ("commands", true, "Commands executed.", stats.commands),
         ("errors", true, "Replies that were errors.", stats.errors),
+        ("hits", true, "Keys that clients asked for and that had a value.", stats.hits),
+        ("misses", true, "Keys that clients asked for and that had none.", stats.misses),
         ("received_bytes", true, "Bytes received.", stats.bytes_in),
         ("sent_bytes", true, "Bytes sent.", stats.bytes_out),
     ];

@@ -39,6 +39,8 @@ pub(super) fn snapshot(
         "clients": stats.clients,
         "commands": stats.commands,
         "errors": stats.errors,
+        "hits": stats.hits,
+        "misses": stats.misses,
         "chunks": squares(&objects.chunks()),
         "chunk_bytes": objects.area().geometry().chunk_bytes,
         "latencies": server.latencies().iter().map(latency).collect::<Vec<_>>(),

@@ -1,91 +1,22 @@
 //! Commands about the server.
 
-use std::fmt::Write;
+use std::sync::atomic::Ordering;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 
 use super::table::{self, COMMANDS};
-use super::{Command, Context, Failure, Outcome, REDIS_VERSION, is};
+use super::{Command, Context, Failure, Outcome, introspection, is};
 use crate::decode::MAX_ARGUMENT_BYTES;
 use crate::glob;
 use crate::reply::Reply;
-use crate::store::InfoSection;
 
 pub(super) fn time(context: &mut Context<'_>, _: &[Bytes]) -> Outcome {
     let now_ms = context.store().now_ms();
-    let (seconds, rest_us) = (now_ms / 1000, now_ms % 1000 * 1000);
+    // The pod's clock has milliseconds, and this host's the rest.
+    let own = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_micros());
+    let (seconds, rest_us) = (now_ms / 1000, now_ms % 1000 * 1000 + u64::from(own) % 1000);
     Ok(Reply::Array(vec![Reply::bulk(seconds.to_string()), Reply::bulk(rest_us.to_string())]))
-}
-
-pub(super) fn info(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
-    let all = args.len() == 1
-        || args[1..].iter().any(|arg| ["all", "default", "everything"].iter().any(|w| is(arg, w)));
-    let mut text = String::new();
-    for (title, fields) in sections(context)? {
-        if !all && !args[1..].iter().any(|arg| is(arg, &title)) {
-            continue;
-        }
-        if !text.is_empty() {
-            text += "\r\n";
-        }
-        let _ = write!(text, "# {title}\r\n");
-        for (name, value) in fields {
-            let _ = write!(text, "{name}:{value}\r\n");
-        }
-    }
-    Ok(Reply::Text(text))
-}
-
-fn sections(context: &Context<'_>) -> Result<Vec<InfoSection>, Failure> {
-    let stats = context.shared.counters.snapshot();
-    let section = |title: &str, fields: &[(&str, String)]| {
-        let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
-        (title.to_owned(), fields.collect())
-    };
-    let uptime = context.shared.started.elapsed().as_secs();
-    let keys = context.store().key_count()?;
-    let mut sections = vec![
-        section(
-            "Server",
-            &[
-                ("redis_version", REDIS_VERSION.to_owned()),
-                ("redis_mode", "standalone".to_owned()),
-                ("tombolo_version", env!("CARGO_PKG_VERSION").to_owned()),
-                ("process_id", std::process::id().to_string()),
-                ("tcp_port", context.shared.address.port().to_string()),
-                ("uptime_in_seconds", uptime.to_string()),
-                ("uptime_in_days", (uptime / 86400).to_string()),
-            ],
-        ),
-        section(
-            "Clients",
-            &[
-                ("connected_clients", stats.clients.to_string()),
-                ("maxclients", context.shared.config.max_clients.to_string()),
-            ],
-        ),
-        section("Persistence", &[("loading", "0".to_owned())]),
-        section(
-            "Stats",
-            &[
-                ("total_connections_received", stats.connections.to_string()),
-                ("rejected_connections", stats.rejected.to_string()),
-                ("total_commands_processed", stats.commands.to_string()),
-                ("total_error_replies", stats.errors.to_string()),
-                ("total_net_input_bytes", stats.bytes_in.to_string()),
-                ("total_net_output_bytes", stats.bytes_out.to_string()),
-            ],
-        ),
-        section(
-            "Replication",
-            &[("role", "master".to_owned()), ("connected_slaves", "0".to_owned())],
-        ),
-        section("Cluster", &[("cluster_enabled", "0".to_owned())]),
-    ];
-    sections.extend(context.store().info());
-    let keyspace = (keys > 0).then(|| ("db0", format!("keys={keys},expires=0,avg_ttl=0")));
-    sections.push(section("Keyspace", keyspace.as_slice()));
-    Ok(sections)
 }
 
 pub(super) fn config(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
@@ -101,15 +32,22 @@ pub(super) fn config(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
             Ok(Reply::Map(settings.map(pair).collect()))
         }
         b"get" => Err(Failure::arity("config|get")),
-        b"set" => Err(Failure::new(
-            "ERR CONFIG SET is not supported; restart the server with other options",
-        )),
+        b"set" => match args[2..].as_chunks::<2>() {
+            (pairs, []) if !pairs.is_empty() => introspection::set_config(context, pairs),
+            _ => Err(Failure::arity("config|set")),
+        },
+        b"resetstat" => {
+            context.shared.counters.reset();
+            context.shared.tallies.reset();
+            Ok(Reply::OK)
+        }
+        b"rewrite" => Err(Failure::new("ERR The server is running without a config file")),
         _ => Err(Failure::subcommand("CONFIG", &args[1])),
     }
 }
 
-fn settings(context: &Context<'_>) -> Vec<(&'static str, String)> {
-    let config = &context.shared.config;
+pub(super) fn settings(context: &Context<'_>) -> Vec<(&'static str, String)> {
+    let (config, tallies) = (&context.shared.config, &context.shared.tallies);
     vec![
         ("appendonly", "no".to_owned()),
         ("bind", context.shared.address.ip().to_string()),
@@ -120,6 +58,8 @@ fn settings(context: &Context<'_>) -> Vec<(&'static str, String)> {
         ("port", context.shared.address.port().to_string()),
         ("proto-max-bulk-len", MAX_ARGUMENT_BYTES.to_string()),
         ("save", String::new()),
+        ("slowlog-log-slower-than", tallies.slow_us.load(Ordering::Relaxed).to_string()),
+        ("slowlog-max-len", tallies.slow_most.load(Ordering::Relaxed).to_string()),
         ("timeout", "0".to_owned()),
     ]
 }
@@ -131,12 +71,10 @@ pub(super) fn command(_: &mut Context<'_>, args: &[Bytes]) -> Outcome {
     let named = &args[2..];
     match subcommand.to_ascii_lowercase().as_slice() {
         b"count" => Ok(Reply::Integer(COMMANDS.len() as i64)),
-        b"list" => Ok(Reply::Array(COMMANDS.iter().map(|c| Reply::bulk(c.name)).collect())),
+        b"list" => list(named),
         b"info" if named.is_empty() => Ok(Reply::Array(COMMANDS.iter().map(describe).collect())),
         b"info" => {
-            let describe = |name: &Bytes| {
-                table::find(name).map_or(Reply::Null, |number| describe(&COMMANDS[number]))
-            };
+            let describe = |name: &Bytes| table::find(name).map_or(Reply::Null, describe);
             Ok(Reply::Array(named.iter().map(describe).collect()))
         }
         b"docs" => {
@@ -148,11 +86,30 @@ pub(super) fn command(_: &mut Context<'_>, args: &[Bytes]) -> Outcome {
     }
 }
 
+/// The names of all commands, or of those that a filter lets through.
+fn list(filter: &[Bytes]) -> Outcome {
+    let wanted: Box<dyn Fn(&Command) -> bool> = match filter {
+        [] => Box::new(|_| true),
+        [by, kind, value] if is(by, "filterby") => match kind.to_ascii_lowercase().as_slice() {
+            b"pattern" => {
+                let pattern = value.to_ascii_lowercase();
+                Box::new(move |command| glob::matches(&pattern, command.name.as_bytes()))
+            }
+            b"aclcat" => Box::new(|command| command.is_of(value)),
+            // There are no modules.
+            b"module" => Box::new(|_| false),
+            _ => return Err(Failure::syntax()),
+        },
+        _ => return Err(Failure::syntax()),
+    };
+    let names = COMMANDS.iter().filter(|command| wanted(command));
+    Ok(Reply::Array(names.map(|command| Reply::bulk(command.name)).collect()))
+}
+
 fn keys(request: &[Bytes]) -> Outcome {
     let invalid = |text: &str| Failure::new(format!("ERR {text}"));
     let name = request.first().ok_or_else(|| Failure::arity("command|getkeys"))?;
-    let number = table::find(name).ok_or_else(|| invalid("Invalid command specified"))?;
-    let command = &COMMANDS[number];
+    let command = table::find(name).ok_or_else(|| invalid("Invalid command specified"))?;
     if !command.accepts(request.len()) {
         return Err(invalid("Invalid number of arguments specified for command"));
     }
@@ -176,11 +133,37 @@ fn describe(command: &Command) -> Reply {
         Reply::Integer(first),
         Reply::Integer(last),
         Reply::Integer(step),
-        Reply::Set(Vec::new()),
+        Reply::Set(command.categories().map(|name| Reply::bulk(format!("@{name}"))).collect()),
         none(),
-        none(),
+        Reply::Array(key_specification(command).into_iter().collect()),
         none(),
     ])
+}
+
+/// Where the keys are in a request, and what is done with them.
+fn key_specification(command: &Command) -> Option<Reply> {
+    let (first, last, step) = command.keys;
+    if first == 0 {
+        return None;
+    }
+    let name = |name: &str| Reply::bulk(name);
+    let number = Reply::Integer;
+    let spec = |kind: &str, fields: Vec<(Reply, Reply)>| {
+        Reply::Map(vec![(name("type"), name(kind)), (name("spec"), Reply::Map(fields))])
+    };
+    let flags = if command.flags.contains(&"write") { ["RW", "UPDATE"] } else { ["RO", "ACCESS"] };
+    let flags = flags.map(|flag| Reply::Simple(flag)).to_vec();
+    let last = if last < 0 { last } else { last - first };
+    let range = vec![
+        (name("lastkey"), number(last)),
+        (name("keystep"), number(step)),
+        (name("limit"), number(0)),
+    ];
+    Some(Reply::Map(vec![
+        (name("flags"), Reply::Set(flags)),
+        (name("begin_search"), spec("index", vec![(name("index"), number(first))])),
+        (name("find_keys"), spec("range", range)),
+    ]))
 }
 
 fn document(command: &Command) -> (Reply, Reply) {

@@ -2,8 +2,11 @@
 
 mod admin;
 mod bits;
+mod client;
 mod dump;
 mod expiry;
+mod info;
+mod introspection;
 mod keyspace;
 mod numbers;
 mod refused;
@@ -12,13 +15,15 @@ mod strings;
 mod table;
 
 use std::sync::LazyLock;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use bytes::Bytes;
 use tombolo_kv::{Change, Entry};
 
+use self::table::COMMANDS;
 use crate::reply::Reply;
-use crate::session::Session;
+use crate::session::{Replies, Session};
 use crate::shared::Shared;
 use crate::store::{Store, StoreError};
 
@@ -132,6 +137,19 @@ impl Command {
         if self.arity < 0 { arguments >= wanted } else { arguments == wanted }
     }
 
+    /// The classes of commands that it is of, as `ACL CAT` has them.
+    fn categories(&self) -> impl Iterator<Item = &'static str> {
+        let by_flag = [("readonly", "read"), ("write", "write"), ("admin", "admin")];
+        let by_flag = by_flag.into_iter().filter(|(flag, _)| self.flags.contains(flag));
+        let group = if self.group == "generic" { "keyspace" } else { self.group };
+        let speed = if self.flags.contains(&"fast") { "fast" } else { "slow" };
+        by_flag.map(|(_, category)| category).chain([group, speed])
+    }
+
+    fn is_of(&self, category: &[u8]) -> bool {
+        self.categories().any(|own| is(category, own))
+    }
+
     fn needs_authentication(&self) -> bool {
         !self.flags.contains(&"no_auth")
     }
@@ -151,51 +169,70 @@ pub(crate) fn execute(
     shared: &Shared,
     room: u64,
 ) -> Executed {
-    let number = match prepare(request, session) {
+    let place = match prepare(request, session, shared) {
         Err(reply) => return Executed::Replied(reply),
-        Ok(number) => number,
+        Ok(place) => place,
     };
+    let start = Instant::now();
+    let client = session.client.clone();
     let mut context = Context { shared, session, room };
-    let mut run = || finish((table::COMMANDS[number].run)(&mut context, request));
+    let mut run = || finish((COMMANDS[place].run)(&mut context, request));
     let large = request.len() > MANY || request.iter().any(|arg| arg.len() >= LARGE_BYTES);
-    let started = Instant::now();
     let executed = if large || room > LARGE_BYTES as u64 { patiently(run) } else { run() };
-    if matches!(executed, Executed::Replied(_)) {
-        shared.latencies.note(number, 1, started.elapsed());
+    if let Executed::Replied(reply) = &executed {
+        let time = start.elapsed();
+        let failed = usize::from(matches!(reply, Reply::Error(_)));
+        shared.tallies.of(place).add(1, failed, time);
+        // Secrets are kept nowhere.
+        let secret = COMMANDS[place].flags.contains(&"no_auth");
+        if shared.tallies.is_slow(time) && !secret {
+            shared.tallies.keep_slow(request, time, &client);
+        }
     }
     executed
 }
 
-/// The number of the command of a request, if that may be executed.
-fn prepare(request: &[Bytes], session: &mut Session) -> Result<usize, Reply> {
+/// How many commands there are.
+pub(crate) fn count() -> usize {
+    COMMANDS.len()
+}
+
+/// Whether a request would change something.
+pub(crate) fn writes(request: &[Bytes]) -> bool {
+    table::find(&request[0]).is_some_and(|command| command.flags.contains(&"write"))
+}
+
+/// The answer to `HELP` for a command.
+fn help(lines: &'static [&'static str]) -> Reply {
+    Reply::Array(lines.iter().map(|line| Reply::Simple(line)).collect())
+}
+
+/// The place of a request's command in the table, if that may be executed.
+fn prepare(request: &[Bytes], session: &mut Session, shared: &Shared) -> Result<usize, Reply> {
     if let Some(reply) = refused::reply(request, session) {
         return Err(reply);
     }
-    let Some(number) = table::find(&request[0]) else {
+    let Some(place) = table::place(&request[0]) else {
         if is_http(&request[0]) {
             session.closing = true;
             return Err(Reply::Error("ERR this is not an HTTP server".to_owned()));
         }
         return Err(if session.authenticated { unknown(request) } else { no_authentication() });
     };
-    let command = &table::COMMANDS[number];
+    let command = &COMMANDS[place];
     if !session.authenticated && command.needs_authentication() {
         return Err(no_authentication());
     }
     if !command.accepts(request.len()) {
+        shared.tallies.of(place).rejected.fetch_add(1, Ordering::Relaxed);
         return Err(wrong_arity(command.name));
     }
-    Ok(number)
+    Ok(place)
 }
 
-/// How many commands there are.
-pub(crate) fn count() -> usize {
-    table::COMMANDS.len()
-}
-
-/// The name of the command with this number.
-pub(crate) fn name(number: usize) -> &'static str {
-    table::COMMANDS[number].name
+/// The name of the command at this place in the table.
+pub(crate) fn name(place: usize) -> &'static str {
+    COMMANDS[place].name
 }
 
 /// Requests of which several can be done together.
@@ -208,21 +245,18 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The number of the command.
-    pub(crate) fn command(self) -> usize {
-        static GET: LazyLock<Option<usize>> = LazyLock::new(|| table::find(b"get"));
-        static SET: LazyLock<Option<usize>> = LazyLock::new(|| table::find(b"set"));
-        let number = match self {
-            Self::Get => *GET,
-            Self::Set => *SET,
-        };
-        number.expect("the table has both")
+    /// The place of its command in the table.
+    pub(crate) fn place(self) -> usize {
+        static PLACES: LazyLock<[usize; 2]> =
+            LazyLock::new(|| ["get", "set"].map(|name| table::place(name.as_bytes()).unwrap_or(0)));
+        PLACES[self as usize]
     }
 
     /// Of what kind a request is, if it is of one.
     pub(crate) fn of(request: &[Bytes], session: &Session) -> Option<Self> {
         match request {
             _ if !session.authenticated || session.refused_transaction => None,
+            _ if session.replies != Replies::On => None,
             [name, _] if is(name, "get") => Some(Self::Get),
             [name, _, value] if is(name, "set") && value.len() < LARGE_BYTES => Some(Self::Set),
             _ => None,

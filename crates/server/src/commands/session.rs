@@ -85,9 +85,11 @@ pub(super) fn hello(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
         ));
     }
-    context.session.protocol = protocol.unwrap_or(context.session.protocol);
+    if let Some(protocol) = protocol {
+        context.session.speak(protocol);
+    }
     if let Some(name) = name {
-        context.session.name = name;
+        context.session.client.said().name = name;
     }
     Ok(greeting(context.session))
 }
@@ -107,69 +109,16 @@ fn greeting(session: &Session) -> Reply {
         text("server", "redis"),
         text("version", REDIS_VERSION),
         (Reply::bulk("proto"), Reply::Integer(session.protocol.number())),
-        (Reply::bulk("id"), Reply::Integer(session.id as i64)),
+        (Reply::bulk("id"), Reply::Integer(session.client.id as i64)),
         text("mode", "standalone"),
         text("role", "master"),
         (Reply::bulk("modules"), Reply::Array(Vec::new())),
     ])
 }
 
-fn checked_name(name: &[u8]) -> Result<String, Failure> {
+pub(super) fn checked_name(name: &[u8]) -> Result<String, Failure> {
     if name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
         return Ok(printable(name));
     }
     Err(Failure::new("ERR Client names cannot contain spaces, newlines or special characters."))
-}
-
-pub(super) fn client(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
-    let session = &mut *context.session;
-    match (args[1].to_ascii_lowercase().as_slice(), &args[2..]) {
-        (b"id", []) => Ok(Reply::Integer(session.id as i64)),
-        (b"getname", []) if session.name.is_empty() => Ok(Reply::Null),
-        (b"getname", []) => Ok(Reply::bulk(&session.name)),
-        (b"setname", [name]) => {
-            session.name = checked_name(name)?;
-            Ok(Reply::OK)
-        }
-        (b"setinfo", [attribute, value]) => set_info(session, attribute, value),
-        (b"info" | b"list", []) => Ok(Reply::Text(format!("{}\n", describe(session)))),
-        (b"no-evict" | b"no-touch", [flag]) if is(flag, "on") || is(flag, "off") => Ok(Reply::OK),
-        (b"no-evict" | b"no-touch", [_]) => Err(Failure::syntax()),
-        (b"id" | b"getname" | b"setname" | b"setinfo" | b"info" | b"no-evict" | b"no-touch", _) => {
-            let name = printable(&args[1]).to_lowercase();
-            Err(Failure::arity(&format!("client|{name}")))
-        }
-        _ => Err(Failure::subcommand("CLIENT", &args[1])),
-    }
-}
-
-fn set_info(session: &mut Session, attribute: &[u8], value: &[u8]) -> Outcome {
-    let field = if is(attribute, "lib-name") {
-        &mut session.library
-    } else if is(attribute, "lib-ver") {
-        &mut session.library_version
-    } else {
-        let attribute = excerpt(attribute);
-        return Err(Failure::new(format!("ERR Unrecognized option '{attribute}'")));
-    };
-    *field = checked_name(value).map_err(|_| {
-        let attribute = printable(attribute).to_lowercase();
-        Failure::new(format!(
-            "ERR {attribute} cannot contain spaces, newlines or special characters."
-        ))
-    })?;
-    Ok(Reply::OK)
-}
-
-fn describe(session: &Session) -> String {
-    format!(
-        "id={} addr={} name={} age={} db=0 resp={} lib-name={} lib-ver={} user=default",
-        session.id,
-        session.peer,
-        session.name,
-        session.since.elapsed().as_secs(),
-        session.protocol.number(),
-        session.library,
-        session.library_version
-    )
 }

@@ -10,6 +10,7 @@ use super::expiry::{Expire, deadline};
 use super::{Context, Failure, Outcome, Step, integer, is, modify};
 use crate::decode::MAX_ARGUMENT_BYTES;
 use crate::reply::Reply;
+use crate::stats::add;
 
 pub(super) fn get(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
     let mut replies = values(context, &args[1..=1])?;
@@ -36,6 +37,10 @@ fn values(context: &Context<'_>, keys: &[Bytes]) -> Result<Vec<Reply>, Failure> 
         // It may have become less by now.
         return Err(Failure::Room(sum.max(context.room + 1)));
     }
+    let misses = replies.iter().filter(|reply| **reply == Reply::Null).count();
+    let counters = &context.shared.counters;
+    add(&counters.hits, replies.len() - misses);
+    add(&counters.misses, misses);
     Ok(replies)
 }
 

@@ -1,6 +1,9 @@
 //! All commands, in alphabetical order.
 
-use super::{Command, admin, bits, dump, expiry, keyspace, numbers, session, strings};
+use super::{
+    Command, admin, bits, client, dump, expiry, info, introspection, keyspace, numbers, session,
+    strings,
+};
 
 const READ: &[&str] = &["readonly", "fast"];
 const READ_ALL: &[&str] = &["readonly"];
@@ -13,6 +16,7 @@ const OPEN: &[&str] = &["noscript", "loading", "stale", "fast", "no_auth"];
 
 const NONE: (i64, i64, i64) = (0, 0, 0);
 const ONE: (i64, i64, i64) = (1, 1, 1);
+const SECOND: (i64, i64, i64) = (2, 2, 1);
 const TWO: (i64, i64, i64) = (1, 2, 1);
 const ALL: (i64, i64, i64) = (1, -1, 1);
 const REST: (i64, i64, i64) = (2, -1, 1);
@@ -21,7 +25,7 @@ const PAIRS: (i64, i64, i64) = (1, -1, 2);
 macro_rules! commands {
     ($($name:literal $group:literal $arity:literal $flags:ident $keys:ident $run:path,
         $summary:literal;)*) => {
-        pub(super) const COMMANDS: &[Command] = &[$(Command {
+        pub(super) static COMMANDS: &[Command] = &[$(Command {
             name: $name,
             arity: $arity,
             flags: $flags,
@@ -34,6 +38,7 @@ macro_rules! commands {
 }
 
 commands! {
+    "acl" "server" -2 ADMIN NONE introspection::acl, "Tells about the one user.";
     "append" "string" 3 WRITE ONE strings::append, "Appends to the value of a key.";
     "auth" "connection" -2 OPEN NONE session::auth, "Authenticates the connection.";
     "bitcount" "bitmap" -2 READ_ALL ONE bits::bitcount, "Counts the bits that are set in a string.";
@@ -41,7 +46,7 @@ commands! {
     "bitfield_ro" "bitmap" -2 READ ONE bits::bitfield_ro, "Reads integers within a string.";
     "bitop" "bitmap" -4 WRITE_ALL REST bits::bitop, "Combines the bits of strings into another one.";
     "bitpos" "bitmap" -3 READ_ALL ONE bits::bitpos, "Finds the first bit that is set, or clear.";
-    "client" "connection" -2 ANY NONE session::client, "Tells or sets properties of the connection.";
+    "client" "connection" -2 ANY NONE client::client, "Tells or sets properties of the connection.";
     "command" "server" -1 ANY NONE admin::command, "Describes the commands.";
     "config" "server" -2 ADMIN NONE admin::config, "Tells how the server is configured.";
     "copy" "generic" -3 WRITE_ALL TWO keyspace::copy, "Copies the value of a key to another.";
@@ -68,11 +73,14 @@ commands! {
     "incr" "string" 2 WRITE ONE numbers::incr, "Adds one to the number at a key.";
     "incrby" "string" 3 WRITE ONE numbers::incrby, "Adds to the number at a key.";
     "incrbyfloat" "string" 3 WRITE ONE numbers::incrbyfloat, "Adds to the fraction at a key.";
-    "info" "server" -1 ANY NONE admin::info, "Tells about the server and the pod.";
+    "info" "server" -1 ANY NONE info::info, "Tells about the server and the pod.";
     "keys" "generic" 2 READ_ALL NONE keyspace::keys, "Returns all keys that match a pattern.";
+    "latency" "server" -2 ADMIN NONE introspection::latency, "Tells that latencies are not watched.";
     "lcs" "string" -3 READ_ALL TWO bits::lcs, "Finds the longest common subsequence of two strings.";
+    "memory" "server" -2 READ_ALL SECOND introspection::memory, "Tells how many bytes a key takes.";
     "mget" "string" -2 READ ALL strings::mget, "Returns the values of keys.";
     "mset" "string" -3 WRITE PAIRS strings::mset, "Sets the values of keys, all or none.";
+    "object" "generic" -2 READ_ALL SECOND introspection::object, "Tells how a value is kept.";
     "persist" "generic" 2 REMOVE ONE expiry::persist, "Makes a key last.";
     "pexpire" "generic" -3 REMOVE ONE expiry::pexpire, "Makes a key expire after some milliseconds.";
     "pexpireat" "generic" -3 REMOVE ONE expiry::pexpireat, "Makes a key expire at a time in milliseconds.";
@@ -91,6 +99,7 @@ commands! {
     "setex" "string" 4 WRITE ONE strings::setex, "Sets the value of a key for some seconds.";
     "setnx" "string" 3 WRITE ONE strings::setnx, "Sets the value of a key that has none.";
     "setrange" "string" 4 WRITE ONE strings::setrange, "Overwrites part of the value of a key.";
+    "slowlog" "server" -2 ADMIN NONE introspection::slowlog, "Returns the commands that took long.";
     "strlen" "string" 2 READ ONE strings::strlen, "Returns the length of the value of a key.";
     "substr" "string" 4 READ ONE strings::getrange, "Returns part of the value of a key.";
     "time" "server" 1 ANY NONE admin::time, "Returns the time by which keys expire.";
@@ -100,10 +109,15 @@ commands! {
     "unlink" "generic" -2 REMOVE ALL keyspace::del, "Removes keys.";
 }
 
-/// The number of the command called `name`, in any case.
-pub(super) fn find(name: &[u8]) -> Option<usize> {
+/// The place of the command called `name`, in any case.
+pub(super) fn place(name: &[u8]) -> Option<usize> {
     let name = name.to_ascii_lowercase();
     COMMANDS.binary_search_by(|command| command.name.as_bytes().cmp(&name)).ok()
+}
+
+/// The command called `name`, in any case.
+pub(super) fn find(name: &[u8]) -> Option<&'static Command> {
+    place(name).map(|place| &COMMANDS[place])
 }
 
 #[cfg(test)]
@@ -115,7 +129,7 @@ mod tests {
         assert!(COMMANDS.is_sorted_by(|a, b| a.name < b.name));
         for command in COMMANDS {
             let upper = command.name.to_uppercase();
-            let found = find(upper.as_bytes()).map(|number| COMMANDS[number].name);
+            let found = find(upper.as_bytes()).map(|command| command.name);
             assert_eq!(found, Some(command.name));
         }
         assert!(find(b"lpush").is_none());

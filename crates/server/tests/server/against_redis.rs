@@ -221,3 +221,26 @@ fn replies_are_those_of_a_redis_server() {
     }
     assert!(differences.is_empty(), "{differences:#?}");
 }
+
+/// Values that one has dumped are restored by the other: numbers and compressed text, too.
+#[test]
+fn values_go_to_a_redis_server_and_back() {
+    let Some(redis) = Redis::start() else {
+        eprintln!("there is no redis-server to compare with");
+        return;
+    };
+    let server = server(|_| ());
+    let mut clients = [Client::of(&server), Client::to(redis.address)];
+    let texts = ["", "12", "-300", "70000", "5000000000", "hello"].map(str::to_owned);
+    for value in texts.into_iter().chain(["abcdefg".repeat(1000), "x".repeat(40_000)]) {
+        for from in 0..2 {
+            clients.iter_mut().for_each(|client| _ = client.ask("FLUSHALL"));
+            clients[from].send(&request(&[b"SET", b"k", value.as_bytes()]));
+            assert_eq!(clients[from].reply(), "+OK\r\n");
+            let dumped = clients[from].bytes_of(&[b"DUMP", b"k"]);
+            clients[1 - from].send(&request(&[b"RESTORE", b"k", b"0", &dumped]));
+            assert_eq!(clients[1 - from].reply(), "+OK\r\n", "{value:?}");
+            assert_eq!(clients[1 - from].bytes_of(&[b"GET", b"k"]), value.as_bytes());
+        }
+    }
+}

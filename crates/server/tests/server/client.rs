@@ -1,6 +1,6 @@
 //! A client that knows just enough of the protocol to tell where a reply ends.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,10 +45,35 @@ impl Client {
         String::from_utf8_lossy(&self.raw_reply()).into_owned()
     }
 
-    pub(crate) fn raw_reply(&mut self) -> Vec<u8> {
+    /// The string that a command returns.
+    pub(crate) fn bytes_of(&mut self, words: &[&[u8]]) -> Vec<u8> {
+        self.send(&request(words));
+        let reply = self.raw_reply();
+        let head = reply.iter().position(|&byte| byte == b'\n').unwrap() + 1;
+        reply[head..reply.len() - 2].to_vec()
+    }
+
+    fn raw_reply(&mut self) -> Vec<u8> {
         let mut raw = Vec::new();
         self.read_reply(&mut raw);
         raw
+    }
+
+    /// Sends what may not be taken.
+    pub(crate) fn try_send(&mut self, bytes: &[u8]) {
+        let _ = self.0.get_mut().write_all(bytes);
+    }
+
+    /// Whether the server ends the connection within a time; what it says until then is skipped.
+    pub(crate) fn ends_within(&mut self, time: Duration) -> bool {
+        self.0.get_mut().set_read_timeout(Some(time)).unwrap();
+        loop {
+            match self.0.read(&mut [0; 100]) {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(error) => return error.kind() == ErrorKind::ConnectionReset,
+            }
+        }
     }
 
     fn read_reply(&mut self, raw: &mut Vec<u8>) {

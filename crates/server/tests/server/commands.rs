@@ -321,10 +321,7 @@ fn newer_commands_and_those_on_whole_values() {
         let reply = client.ask(command).trim_end().replace("\r\n", "|");
         assert_eq!(reply, expected, "{command}");
     }
-    client.send(&request(&[b"DUMP", b"from"]));
-    let dumped = client.raw_reply();
-    let text = dumped.iter().position(|&byte| byte == b'\n').unwrap() + 1;
-    let dumped = dumped[text..dumped.len() - 2].to_vec();
+    let dumped = client.bytes_of(&[b"DUMP", b"from"]);
     let mut restore = |ttl: &str, options: &[&[u8]]| {
         let words: [&[u8]; 4] = [b"RESTORE", b"again", ttl.as_bytes(), &dumped];
         client.send(&request(&[&words[..], options].concat()));

@@ -243,3 +243,29 @@ fn a_long_pipeline_of_middling_values_is_answered_in_pieces() {
         assert_eq!(client.reply().len(), 60_000 + 10);
     }
 }
+
+/// Arguments that arrive slowly used to be kept without a bound for all clients.
+#[test]
+fn requests_under_way_have_a_bound() {
+    let server = server(|config| config.request_bytes = 4 << 20);
+    let begin = || {
+        let mut client = Client::of(&server);
+        client.try_send(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$8388608\r\n");
+        client.try_send(&vec![b'x'; 3 << 20]);
+        client
+    };
+    let mut clients = [(); 4].map(|()| begin());
+    let time = std::time::Duration::from_secs(2);
+    let cut = clients.each_mut().map(|client| client.ends_within(time));
+    assert!(cut.contains(&true) && cut.contains(&false), "{cut:?}");
+    // What one held that is gone is there for others.
+    drop(clients);
+    let is_alone = (0..2000).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        server.stats().clients == 0
+    });
+    assert!(is_alone, "{} clients are left", server.stats().clients);
+    let mut client = Client::of(&server);
+    client.send(&request(&[b"SET", b"k", &vec![b'x'; 3 << 20]]));
+    assert_eq!(client.reply(), "+OK\r\n");
+}
