@@ -10,6 +10,7 @@ mod hosts;
 mod liveness;
 mod mount;
 mod mount_kernel;
+mod operation;
 mod poison;
 mod reference;
 mod saved;
