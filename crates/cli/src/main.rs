@@ -43,6 +43,7 @@ use crate::output::NoOutput;
 static ALLOCATOR: tombolo_memory::HugePages = tombolo_memory::HugePages;
 
 fn main() -> ExitCode {
+    tombolo_memory::on_memory_error(tombolo_memory::OnMemoryError::EndProcess);
     let parsed = match config::with_defaults_from_file() {
         Ok(command) => command.try_get_matches().and_then(|m| Cli::from_arg_matches(&m)),
         Err(error) => return fail(&error),

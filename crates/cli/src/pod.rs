@@ -1,15 +1,18 @@
 //! `tombolo pod`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{Permissions, set_permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use nix::unistd::Group;
 use serde::Serialize;
 use tombolo::{AreaOptions, LayoutOptions, Objects, Options, Pod, PodSpec, format_size};
 use tombolo_log::Ring;
-use tombolo_memory::{Mapped, Memory};
+use tombolo_memory::{Mapped, Memory, Source};
 use tombolo_objects::Findings;
 use tombolo_pod::{Area, CLOCKS_AGREE_MS, Clocks, DEFAULT_HOSTS, Layout, Phase, SeatState, Stay};
 use tombolo_sharing::{CreateOptions, Geometry, OBJECTS, ObjectArea, TornWrites};
@@ -222,13 +225,65 @@ fn areas(args: &CreateArgs, options: &CreateOptions) -> Vec<AreaOptions> {
     }
 }
 
+/// To whom the files of a new pod are open.
+struct Access {
+    mode: Option<u32>,
+    group: Option<u32>,
+}
+
+impl Access {
+    /// What is wrong with it is said before anything is created.
+    fn new(args: &CreateArgs) -> Result<Self> {
+        let number = |name: &String| -> Result<u32> {
+            let group = Group::from_name(name).context("cannot look at the groups")?;
+            let group = group.with_context(|| format!("there is no group {name:?}"))?;
+            Ok(group.gid.as_raw())
+        };
+        Ok(Self { mode: args.mode, group: args.group.as_ref().map(number).transpose()? })
+    }
+
+    /// Applies it to the files of a pod that was just created.
+    fn apply(&self, spec: &PodSpec) -> Result<()> {
+        let memories = [&spec.scr].into_iter().chain(&spec.lnr);
+        let paths = memories.filter_map(|memory| match &memory.source {
+            Source::Path(path) if path.is_file() => Some(path),
+            _ => None,
+        });
+        for path in paths {
+            let created = || format!("the pod is created, but {} stays as it is", path.display());
+            if self.group.is_some() {
+                chown(path, None, self.group).with_context(created)?;
+            }
+            if let Some(mode) = self.mode {
+                set_permissions(path, Permissions::from_mode(mode)).with_context(created)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a command that creates a pod has nothing to do.
+fn is_there(args: &CreateArgs) -> Result<bool> {
+    if !args.if_absent {
+        return Ok(false);
+    }
+    let Ok(pod) = tombolo_pod::inspect(&args.spec) else { return Ok(false) };
+    print(&Info::of(&args.spec, &pod), args.format, Info::text)?;
+    Ok(true)
+}
+
 pub(crate) fn create(args: &CreateArgs) -> Result<()> {
+    if is_there(args)? {
+        return Ok(());
+    }
+    let access = Access::new(args)?;
     let options = CreateOptions { force: args.force, ..args.sizes.options(args.hosts) };
     let areas = areas(args, &options);
     let (uuid, layout, huge_pages) = if args.dry_run {
         (None, tombolo_sharing::plan_created(&args.spec, options.sizes(), &areas)?, None)
     } else {
         let pod = tombolo_sharing::create_areas(&args.spec, options.sizes(), &areas)?;
+        access.apply(&args.spec)?;
         let uuid = pod.identity().uuid.to_string();
         (Some(uuid), pod.layout().clone(), Huge::of(&args.spec, &pod))
     };

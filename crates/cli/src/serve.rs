@@ -7,11 +7,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tombolo::{OBJECTS, Store, StoreError as KvError};
 use tombolo_experiments::Driver;
 use tombolo_server::{Config, Server};
-use tracing::error;
 use tracing::level_filters::LevelFilter;
+use tracing::{error, info, warn};
 
 use crate::cli::{LoadArgs, ServeArgs, WorkloadArgs};
 use crate::open_files::clients_within_limit;
@@ -35,10 +36,32 @@ struct Operation {
     manager: ServiceManager,
 }
 
+/// Descriptors that a host takes besides one for each client.
+const OWN_DESCRIPTORS: u64 = 64;
+
+/// Lets this process have as many descriptors as it may, and says so if there may be more clients.
+fn raise_descriptors(max_clients: usize) {
+    let limit = getrlimit(Resource::Nofile);
+    // Fewer do as well, until more clients come.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    let open_files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let needed = max_clients as u64 + OWN_DESCRIPTORS;
+    if open_files < needed {
+        warn!(
+            open_files,
+            max_clients,
+            "not all clients that --max-clients allows can be accepted: raise the hard limit of open files (ulimit -Hn, LimitNOFILE)"
+        );
+    } else {
+        info!(open_files, max_clients, "the limit of open files suffices");
+    }
+}
+
 impl Operation {
     fn start(args: &ServeArgs) -> Result<Self> {
         let level = args.log.log_level.unwrap_or(LevelFilter::INFO);
         let journal = Journal::start(level, args.log.log_format);
+        raise_descriptors(args.max_clients);
         let (tally, observed) = Default::default();
         let pages = args.metrics.as_deref();
         let pages =

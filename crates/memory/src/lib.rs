@@ -60,6 +60,7 @@ pub use life::LifeLock;
 pub use lock_api;
 pub use mapped::{Mapped, Prepared};
 pub use memory::{Local, Memory, Moment, Work};
+pub use poison::{OnMemoryError, on_memory_error};
 pub use private::PrivateHeap;
 pub use process::Process;
 pub use processor::{TAGS, Tags, prefer_huge_pages, prefetch};

@@ -9,8 +9,9 @@
 //!
 //! Only lines of which somebody asks so are given up like this
 //! ([`Memory::survives_poison`](crate::Memory::survives_poison)). An error anywhere else in a
-//! mapping ends the process, and says so: other hosts go on without it. A fault outside all
-//! mappings goes to the handler that was there before.
+//! mapping is the end of the host; the program chooses what becomes of the process
+//! ([`OnMemoryError`]). Other hosts go on without it. A fault outside all mappings goes to the
+//! handler that was there before.
 //!
 //! **In a signal handler** nothing but atomics, and system calls: mappings are in a list that only
 //! grows, whose nodes are used again.
@@ -20,7 +21,9 @@ use std::fmt::{self, Write};
 use std::io;
 use std::os::fd::RawFd;
 use std::ptr::{null_mut, with_exposed_provenance_mut};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering,
+};
 use std::sync::{Once, OnceLock};
 
 use libc::{c_int, c_void, siginfo_t};
@@ -46,6 +49,33 @@ const RANGES: usize = 16;
 /// Pages that are poisoned, in all mappings: as long as there are none, nobody has to look for
 /// them.
 static PAGES: AtomicU64 = AtomicU64::new(0);
+
+/// What a memory error does that a host cannot go on with: one in SCR, the log or mail.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnMemoryError {
+    /// The handler of SIGBUS that the program had before it mapped a pod gets it: by default the
+    /// system's, which ends the process.
+    #[default]
+    PassOn,
+    /// The process says so on its standard error, and ends with exit code 74. No destructor runs.
+    EndProcess,
+    /// No handler is installed: an error in the memory of one object is the program's, too.
+    /// It has to be chosen before a pod is mapped.
+    NoHandler,
+}
+
+/// The choice, as a number.
+static CHOSEN: AtomicU8 = AtomicU8::new(OnMemoryError::PassOn as u8);
+
+/// Chooses what a memory error does, in all mappings of this process. Programs that embed hosts
+/// have the choice; the command `tombolo` ends the process.
+pub fn on_memory_error(chosen: OnMemoryError) {
+    CHOSEN.store(chosen as u8, Ordering::Relaxed);
+}
+
+fn is_chosen(what: OnMemoryError) -> bool {
+    CHOSEN.load(Ordering::Relaxed) == what as u8
+}
 
 static MAPPINGS: AtomicPtr<Mapping> = AtomicPtr::new(null_mut());
 static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
@@ -78,7 +108,9 @@ impl Mapping {
         page: usize,
         file: Option<RawFd>,
     ) -> io::Result<&'static Self> {
-        install();
+        if !is_chosen(OnMemoryError::NoHandler) {
+            install();
+        }
         fork::watch();
         let mapping = Self::unused();
         let bits = bits_bytes(bytes, page);
@@ -288,9 +320,13 @@ extern "C" fn on_error(signal: c_int, info: *mut siginfo_t, context: *mut c_void
     let found = if ERRORS.contains(&code) { Mapping::around(address) } else { None };
     let Some(mapping) = found else { return pass_on(signal, info, context) };
     let size = if CODES_WITH_SIZE.contains(&code) { 1 << size.min(40) } else { 1 };
-    if !mapping.give_up(address, size) {
+    if mapping.give_up(address, size) {
+        return;
+    }
+    if is_chosen(OnMemoryError::EndProcess) {
         end(address - mapping.base.load(Ordering::Relaxed));
     }
+    pass_on(signal, info, context);
 }
 
 /// Leaves a fault that is none of ours to who would have had it.

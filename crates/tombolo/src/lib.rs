@@ -60,9 +60,10 @@
 //!   it was just writing is lost, unless the pod keeps what writes overwrite. If all are killed,
 //!   the next host that joins finds what they had written, as long as the pod's memory keeps its
 //!   bytes. Nothing is lost if a process catches signals, and leaves.
-//! * A view ([`Objects::view`](tombolo_objects::Objects::view),
-//!   [`Store::view`](tombolo_kv::Store::view)) shows a large value where it lies, and keeps its
-//!   room until it is dropped: look, and let go.
+//! * An error of the memory in which one object lies costs that object. One in SCR, the log or mail
+//!   is passed on to the handler of SIGBUS that the program had; [`on_memory_error`] changes that.
+//! * A view ([`Objects::view`], [`Store::view`](tombolo_kv::Store::view)) shows a large value where
+//!   it lies, and keeps its room until it is dropped: look, and let go.
 //! * Objects stay in the pod when all hosts have left, for as long as its memory keeps its bytes.
 //! * A [`database`] has tables of rows, and transactions over them. It takes a pod of its own.
 //! * Values that a [`Store`] has put are objects whose first bytes say when they expire. Use a pod
@@ -71,19 +72,29 @@
 //! Left out: anything asynchronous. Operations take microseconds, and block.
 
 pub mod database;
+mod keys;
 mod member;
+mod objects;
+mod store;
 
+use std::path::Path;
+
+pub use keys::Keys;
 pub use member::{Handle, Member};
+pub use store::Lifetime;
 pub use tombolo_kv::{Change as StoreChange, Entry, Error as StoreError, ValueView};
 pub use tombolo_memory::FetchOp;
 pub use tombolo_memory::paging::PageSpace;
-pub use tombolo_memory::{Mapped, MemorySpec, format_size, parse_size};
-pub use tombolo_objects::{
-    BreakEven, Change, Chunk, ChunkUse, Cleanup, Costs, Error, IndexLimits, Item, MAX_KEY_BYTES,
-    Maintenance, Options, Place, Placement, Profile, ReadGuard, Recency, Stats, Thresholds, Usage,
-    Version, View, WriteGuard, saved,
+pub use tombolo_memory::{
+    Mapped, MemoryError, MemorySpec, OnMemoryError, Source, format_size, on_memory_error,
+    parse_size,
 };
-pub use tombolo_pod::{Kind, MAX_AREAS, MAX_HOSTS, PodError, PodSpec, Sizes};
+pub use tombolo_objects::{
+    BreakEven, Change, Chunk, ChunkUse, Cleanup, Costs, Error, IndexLimits, Item, Locks,
+    MAX_KEY_BYTES, Maintenance, Options, Place, Placement, Profile, ReadGuard, Recency, Stats,
+    Thresholds, Usage, Version, View, WriteGuard, saved,
+};
+pub use tombolo_pod::{Kind, MAX_AREAS, MAX_HOSTS, PodError, PodSpec, Sizes, Stay};
 pub use tombolo_regions::{
     BlockMode, BlockStats, Mode, RegionEntry, RegionError, Regions, Shape as RegionShape,
     SharedRegion, create_pod as create_region_pod,
@@ -96,7 +107,8 @@ pub use tombolo_sharing::{
 /// A pod in mapped memory.
 pub type Pod = tombolo_pod::Pod<Mapped>;
 
-/// The objects of a pod, as this host shares them.
+/// The objects of a pod, as this host shares them. It has all operations of
+/// [`Objects<Mapped>`](tombolo_objects::Objects), too.
 pub type Objects = Member<tombolo_objects::Objects<Mapped>>;
 
 /// The key-value store of a pod, as this host serves it.
@@ -107,8 +119,8 @@ pub type Store = Member<tombolo_kv::Store<tombolo_objects::Objects<Mapped>>>;
 ///
 /// # Errors
 /// [`PodError`]. The memory's contents are still there then, unless `options` force it.
-pub fn create(spec: &str, options: CreateOptions) -> Result<Pod, PodError> {
-    tombolo_sharing::create(&spec.parse()?, options)
+pub fn create(spec: impl AsRef<Path>, options: CreateOptions) -> Result<Pod, PodError> {
+    tombolo_sharing::create(&spec_of(spec.as_ref())?, options)
 }
 
 /// Creates an empty pod with several areas, in which tenants live side by side: objects, and the
@@ -116,14 +128,26 @@ pub fn create(spec: &str, options: CreateOptions) -> Result<Pod, PodError> {
 ///
 /// # Errors
 /// As of [`create`].
-pub fn create_areas(spec: &str, sizes: Sizes, areas: &[AreaOptions]) -> Result<Pod, PodError> {
-    tombolo_sharing::create_areas(&spec.parse()?, sizes, areas)
+pub fn create_areas(
+    spec: impl AsRef<Path>,
+    sizes: Sizes,
+    areas: &[AreaOptions],
+) -> Result<Pod, PodError> {
+    tombolo_sharing::create_areas(&spec_of(spec.as_ref())?, sizes, areas)
 }
 
 /// Opens the pod that `spec` names, without joining it.
 ///
 /// # Errors
 /// [`PodError`].
-pub fn open(spec: &str) -> Result<Pod, PodError> {
-    tombolo_pod::open(&spec.parse()?)
+pub fn open(spec: impl AsRef<Path>) -> Result<Pod, PodError> {
+    tombolo_pod::open(&spec_of(spec.as_ref())?)
+}
+
+/// A path that is no text can have no options.
+fn spec_of(spec: &Path) -> Result<PodSpec, PodError> {
+    match spec.to_str() {
+        Some(text) => text.parse(),
+        None => Ok(PodSpec::path(spec)),
+    }
 }

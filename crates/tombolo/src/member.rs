@@ -1,6 +1,7 @@
 //! A host's stay in a pod: a handle, and the thread that does its background work.
 
 use std::ops::Deref;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -82,7 +83,7 @@ impl<H: Handle> Member<H> {
     ///
     /// # Errors
     /// [`PodError`] if it cannot be opened; else those of joining.
-    pub fn join(spec: &str) -> Result<Self, H::Error> {
+    pub fn join(spec: impl AsRef<Path>) -> Result<Self, H::Error> {
         Self::join_pod(crate::open(spec)?, H::Options::default())
     }
 

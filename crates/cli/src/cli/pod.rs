@@ -87,6 +87,12 @@ pub(crate) enum PodCommand {
     Load(LoadFileArgs),
 }
 
+/// Permissions such as `660`.
+fn mode(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|&mode| mode <= 0o777);
+    mode.ok_or_else(|| format!("{text:?} is no file mode such as 660"))
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct CreateArgs {
     /// Where: /dev/shm/pod, /dev/dax0.0, or SCR+LNR; each may have ,size= ,offset= ,huge ,numa=.
@@ -103,6 +109,16 @@ pub(crate) struct CreateArgs {
     /// of its LNR for pages, and the rest for objects (`tombolo serve`), side by side.
     #[arg(long, value_parser = size, value_name = "SIZE", num_args = 0..=1, require_equals = true)]
     pub(crate) page_cache: Option<Option<u64>>,
+    /// The permissions of the pod's files, as `chmod` takes them: 660 lets a group's processes
+    /// join. Unless given, a new file is its owner's alone. Devices stay as they are.
+    #[arg(long, value_parser = mode, value_name = "MODE")]
+    pub(crate) mode: Option<u32>,
+    /// The group of the pod's files. Its processes may join if --mode lets them.
+    #[arg(long, value_name = "GROUP")]
+    pub(crate) group: Option<String>,
+    /// Do nothing if there is a pod already: for a service that starts again.
+    #[arg(long, conflicts_with = "force")]
+    pub(crate) if_absent: bool,
     /// Overwrite what is there. A pod that hosts of this machine use is never overwritten.
     #[arg(long)]
     pub(crate) force: bool,

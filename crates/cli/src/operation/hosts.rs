@@ -14,8 +14,10 @@ use tombolo_memory::{Mapped, Memory, Process};
 use tombolo_objects::Objects;
 use tombolo_pod::{Pod, SeatState, Stay};
 
-/// A host beats each millisecond: this long without one is no accident.
+/// A host beats each millisecond: this long without one is no accident, if this host itself has
+/// looked so often meanwhile.
 const SILENCE: Duration = Duration::from_millis(500);
+const LOOKS: u32 = 4;
 
 /// How long a host that is not in the pod any more is shown.
 const REMEMBERED: Duration = Duration::from_secs(120);
@@ -63,8 +65,8 @@ pub(crate) struct Seen {
     pub(crate) state: HostState,
     /// Since when it is in this state.
     pub(crate) since: Instant,
-    /// Its beats, and when they moved last.
-    beats: (Option<u32>, Instant),
+    /// Its beats, when they moved last, and how often they were looked at since.
+    beats: (Option<u32>, Instant, u32),
 }
 
 /// What a look has found to be new.
@@ -120,7 +122,7 @@ impl Hosts {
 
     fn enter(&mut self, pod: &Pod<Mapped>, stay: Stay, now: Instant) -> Changed {
         let process = pod.process_of(stay);
-        let beats = (pod.beats_of(stay), now);
+        let beats = (pod.beats_of(stay), now, 0);
         self.0.push(Seen { stay, process, state: HostState::Live, since: now, beats });
         let pid = process.map_or(0, |process| process.id);
         let (to, after) = (HostState::Live, Duration::ZERO);
@@ -137,15 +139,18 @@ impl Seen {
     fn look(&mut self, objects: &Objects<Mapped>, now: Instant) -> HostState {
         let pod = objects.pod();
         let beats = pod.beats_of(self.stay);
-        if beats != self.beats.0 {
-            self.beats = (beats, now);
+        let own = objects.seat().stay() == self.stay;
+        if beats != self.beats.0 || own {
+            self.beats = (beats, now, 0);
         }
+        self.beats.2 += 1;
+        let silence = now.saturating_duration_since(self.beats.1);
         match pod.seat_of(self.stay.host) {
             (SeatState::Fenced, stay) if stay == self.stay => HostState::Fenced,
             (SeatState::Seated, stay) if stay == self.stay => {
                 if pod.has_ended(stay) {
                     HostState::Ended
-                } else if now.saturating_duration_since(self.beats.1) >= SILENCE {
+                } else if silence >= SILENCE && self.beats.2 >= LOOKS {
                     HostState::Silent
                 } else {
                     HostState::Live

@@ -9,6 +9,7 @@ mod figures;
 mod hosts;
 mod liveness;
 mod mount;
+mod operation;
 mod poison;
 mod reference;
 mod saved;

@@ -6,7 +6,8 @@ use std::process::Command;
 use std::sync::Arc;
 
 use tombolo_memory::{
-    Backing, LINE_BYTES, Lines, LnrAddr, Mapped, Memory, MemorySpec, ScrAddr, Site, Window,
+    Backing, LINE_BYTES, Lines, LnrAddr, Mapped, Memory, MemorySpec, OnMemoryError, ScrAddr, Site,
+    Window, on_memory_error,
 };
 
 const HALF: u64 = 64 << 10;
@@ -130,6 +131,7 @@ fn ends_by(name: &str, what: impl FnOnce()) -> (Option<i32>, String) {
 #[test]
 fn an_error_in_scr_ends_the_process_and_says_so() {
     let (code, said) = ends_by("an_error_in_scr_ends_the_process_and_says_so", || {
+        on_memory_error(OnMemoryError::EndProcess);
         let folder = tempfile::tempdir().unwrap();
         let memory = map(&folder.path().join("memory"));
         cut(&folder.path().join("memory"), 0);
@@ -138,6 +140,33 @@ fn an_error_in_scr_ends_the_process_and_says_so() {
     assert_eq!(code, Some(74), "{said}");
     assert!(said.contains("memory error at byte 4104"), "{said}");
     assert!(said.contains("this host ends"), "{said}");
+}
+
+/// A program that embeds a host was ended by `_exit`, and had not asked for that.
+#[test]
+fn an_error_in_scr_is_passed_on_unless_the_program_chooses_otherwise() {
+    let name = "an_error_in_scr_is_passed_on_unless_the_program_chooses_otherwise";
+    let (code, said) = ends_by(name, || {
+        let folder = tempfile::tempdir().unwrap();
+        let memory = map(&folder.path().join("memory"));
+        cut(&folder.path().join("memory"), 0);
+        memory.load(ScrAddr::<u64>::new(4096 + 8));
+    });
+    assert_eq!(code, None, "the system's handler ends it: {said}");
+    assert!(!said.contains("this host ends"), "{said}");
+}
+
+#[test]
+fn without_a_handler_an_error_in_an_objects_memory_is_the_programs() {
+    let name = "without_a_handler_an_error_in_an_objects_memory_is_the_programs";
+    let (code, said) = ends_by(name, || {
+        on_memory_error(OnMemoryError::NoHandler);
+        let folder = tempfile::tempdir().unwrap();
+        let memory = map(&folder.path().join("memory"));
+        cut(&folder.path().join("memory"), HALF);
+        memory.read(LnrAddr::new(PAGE), &mut [0; 64]);
+    });
+    assert_eq!(code, None, "{said}");
 }
 
 #[test]
