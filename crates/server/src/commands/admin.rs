@@ -152,7 +152,7 @@ fn key_specification(command: &Command) -> Option<Reply> {
         Reply::Map(vec![(name("type"), name(kind)), (name("spec"), Reply::Map(fields))])
     };
     let flags = if command.flags.contains(&"write") { ["RW", "UPDATE"] } else { ["RO", "ACCESS"] };
-    let flags = flags.map(|flag| Reply::Simple(flag)).to_vec();
+    let flags = flags.map(Reply::Simple).to_vec();
     let last = if last < 0 { last } else { last - first };
     let range = vec![
         (name("lastkey"), number(last)),

@@ -141,7 +141,7 @@ fn position(value: &[u8], bits: std::ops::Range<u64>, wanted: i64) -> Option<u64
     let mut bit = bits.start;
     while bit < bits.end {
         let byte = value[(bit / 8) as usize];
-        if bit % 8 == 0 && byte == without {
+        if bit.is_multiple_of(8) && byte == without {
             bit += 8;
             continue;
         }

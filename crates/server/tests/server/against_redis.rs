@@ -22,7 +22,7 @@ impl Redis {
         let mut command = Command::new("redis-server");
         command.args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
         match command.stdout(Stdio::null()).stderr(Stdio::null()).spawn() {
-            Err(error) if error.kind() == ErrorKind::NotFound => return None,
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
             spawned => {
                 let redis = Self { process: spawned.unwrap(), address: free };
                 for _ in 0..3000 {
