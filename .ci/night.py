@@ -19,6 +19,9 @@ FIGURES = {
     "operations": "operations",
     "deaths": "hosts killed",
     "stops": "hosts stopped",
+    "killed": "processes killed",
+    "recoveries": "recoveries",
+    "acknowledged": "transactions acknowledged as durable",
 }
 
 

@@ -45,6 +45,7 @@
 pub mod bank;
 pub mod conformance;
 mod driver;
+pub mod in_process;
 mod random;
 mod reference;
 mod row;

@@ -1,16 +1,13 @@
 //! A database on mapped memory: what every engine must do, and workloads whose rules hold
 //! afterwards.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
-
 use tempfile::TempDir;
 use tombolo_database::{Engine, TableSpec};
 use tombolo_memory::Mapped;
+use tombolo_oltp::in_process::{open_all, run, while_ticking};
 use tombolo_oltp::tpcc::conditions::{self, When};
 use tombolo_oltp::tpcc::{RemoteRates, Scale, Tpcc};
-use tombolo_oltp::{Driver, DriverOptions, Seat, Stats, Until, Workload, conformance, load};
+use tombolo_oltp::{Workload, conformance, load};
 use tombolo_pod::{PodSpec, Sizes};
 use tombolo_shared_nothing::{
     LogicalLeases, Options, Protocol, Shape, SharedNothing, TwoPhaseLocking,
@@ -36,63 +33,15 @@ fn pod<P: Protocol>(homes: u8, partitions: u32, tables: &[TableSpec], gap_leases
     let sizes = Sizes { scr_bytes: Some(8 << 20), lnr_bytes: Some(64 << 20), ..Sizes::default() };
     let _created = SharedNothing::<Mapped, P>::create(&spec, sizes, shape).unwrap();
     let options = Options { gap_leases, ..Options::new(tables.to_vec()) };
-    let hosts = thread::scope(|scope| {
-        let join =
-            |_| scope.spawn(|| SharedNothing::<Mapped, P>::open(&spec, options.clone()).unwrap());
-        let joining: Vec<_> = (0..homes).map(join).collect();
-        joining.into_iter().map(|host| host.join().unwrap()).collect::<Vec<_>>()
-    });
-    let mut hosts = hosts;
-    hosts.sort_by_key(|host| host.home().0.0);
+    let open = || SharedNothing::<Mapped, P>::open(&spec, options.clone()).unwrap();
+    let hosts = open_all(homes, open);
     Pod { hosts, _directory: directory }
-}
-
-/// Runs `work` while all hosts do their background work.
-fn while_ticking<P: Protocol, T>(pod: &Pod<P>, work: impl FnOnce() -> T) -> T {
-    let done = AtomicBool::new(false);
-    thread::scope(|scope| {
-        for host in &pod.hosts {
-            scope.spawn(|| {
-                while !done.load(Ordering::Relaxed) {
-                    host.tick().unwrap();
-                    thread::sleep(Duration::from_micros(100));
-                }
-            });
-        }
-        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-        done.store(true, Ordering::Relaxed);
-        result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
-}
-
-/// Runs `transactions` of each of two workers of each host.
-fn run<P: Protocol, W: Workload>(pod: &Pod<P>, workload: &W, transactions: u64) -> Vec<Stats> {
-    let started = Instant::now();
-    let clock = || started.elapsed().as_nanos() as u64;
-    thread::scope(|scope| {
-        let workers = pod.hosts.iter().flat_map(|host| (0..2).map(move |worker| (host, worker)));
-        let run = |(host, number)| {
-            scope.spawn(move || {
-                let options = DriverOptions {
-                    durable: false,
-                    ..DriverOptions::new(Until::Transactions(transactions))
-                };
-                let driver = Driver::new(workload, host, clock, options);
-                let mut worker = driver.worker(&Seat::of(host, number, 2));
-                let wait = |ns| thread::sleep(Duration::from_nanos(ns));
-                driver.run(&mut worker, wait).unwrap();
-                worker.stats().clone()
-            })
-        };
-        let running: Vec<_> = workers.map(run).collect();
-        running.into_iter().map(|worker| worker.join().unwrap()).collect()
-    })
 }
 
 /// Some hosts do what every engine must.
 fn conforms<P: Protocol>(hosts: u8, gap_leases: bool) {
     let pod = pod::<P>(hosts, conformance::PARTITIONS, &conformance::tables(), gap_leases);
-    while_ticking(&pod, || conformance::check_hosts(&pod.hosts));
+    while_ticking(&pod.hosts, || conformance::check_hosts(&pod.hosts));
 }
 
 #[test]
@@ -123,9 +72,9 @@ fn tpcc<P: Protocol>(gap_leases: bool) {
     let pod = pod::<P>(3, workload.partitions(), &workload.tables(), gap_leases);
     pod.hosts.iter().for_each(|host| load(&workload, host, 0, 1).unwrap());
     let first = &pod.hosts[0];
-    while_ticking(&pod, || {
+    while_ticking(&pod.hosts, || {
         assert_eq!(conditions::check(first, workload.scale(), When::Loaded).unwrap(), []);
-        let stats = run(&pod, &workload, 150);
+        let stats = run(&pod.hosts, &workload, 150);
         let commits: u64 = stats.iter().map(|stats| stats.total().commits).sum();
         assert!(commits > 850, "{commits} transactions were committed");
         assert_eq!(conditions::check(first, workload.scale(), When::Always).unwrap(), []);

@@ -229,7 +229,10 @@ impl<M: Memory> Partition<M> {
         if !self.open_gap(cat, &next, held)? {
             return Ok(Inserted::GapLocked);
         }
-        let row = Row::new(false, Version::default(), &[], locks);
+        // As if it were deleted now, so that it stays until the epoch is over: a thread of another
+        // host may need time to come to the ghost that it has asked for.
+        let version = Version::first(cat.group.epoch());
+        let row = Row::new(false, version, &[], locks);
         rows.tree.insert(key, Arc::clone(&row));
         rows.ghosts.push_back((*key, Arc::clone(&row)));
         Ok(Inserted::Made(row))

@@ -1,17 +1,14 @@
 //! A database on mapped memory: what every engine must do, and workloads whose rules hold
 //! afterwards.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
-
 use tempfile::TempDir;
 use tombolo_database::{Engine, Partitioning, TableId, TableSpec, Transaction, Version};
 use tombolo_memory::Mapped;
+use tombolo_oltp::in_process::{open_all, run, while_ticking};
 use tombolo_oltp::tpcc::conditions::{self, When};
 use tombolo_oltp::tpcc::schema::STOCK;
 use tombolo_oltp::tpcc::{RemoteRates, Scale, Tpcc};
-use tombolo_oltp::{Driver, DriverOptions, Seat, Stats, Until, Workload, conformance, load};
+use tombolo_oltp::{Workload, conformance, load};
 use tombolo_pod::{PodSpec, Sizes};
 use tombolo_tigon::{Options, Shape, Tigon};
 
@@ -34,74 +31,26 @@ fn pod(homes: u8, partitions: u32, tables: &[TableSpec], scr_budget: Option<u64>
     let sizes = Sizes { scr_bytes: Some(8 << 20), lnr_bytes: Some(64 << 20), ..Sizes::default() };
     let _created = Tigon::create(&spec, sizes, shape).unwrap();
     let options = Options { scr_budget, ..Options::new(tables.to_vec()) };
-    let hosts = thread::scope(|scope| {
-        let join = |_| scope.spawn(|| Tigon::open(&spec, options.clone()).unwrap());
-        let joining: Vec<_> = (0..homes).map(join).collect();
-        joining.into_iter().map(|host| host.join().unwrap()).collect::<Vec<_>>()
-    });
-    let mut hosts = hosts;
-    hosts.sort_by_key(|host| host.home().0.0);
+    let hosts = open_all(homes, || Tigon::open(&spec, options.clone()).unwrap());
     Pod { hosts, _directory: directory }
-}
-
-/// Runs `work` while all hosts do their background work.
-fn while_ticking<T>(pod: &Pod, work: impl FnOnce() -> T) -> T {
-    let done = AtomicBool::new(false);
-    thread::scope(|scope| {
-        for host in &pod.hosts {
-            scope.spawn(|| {
-                while !done.load(Ordering::Relaxed) {
-                    host.tick().unwrap();
-                    thread::sleep(Duration::from_micros(100));
-                }
-            });
-        }
-        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-        done.store(true, Ordering::Relaxed);
-        result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
-}
-
-/// Runs `transactions` of each of two workers of each host.
-fn run<W: Workload>(pod: &Pod, workload: &W, transactions: u64) -> Vec<Stats> {
-    let started = Instant::now();
-    let clock = || started.elapsed().as_nanos() as u64;
-    thread::scope(|scope| {
-        let workers = pod.hosts.iter().flat_map(|host| (0..2).map(move |worker| (host, worker)));
-        let run = |(host, number)| {
-            scope.spawn(move || {
-                let options = DriverOptions {
-                    durable: false,
-                    ..DriverOptions::new(Until::Transactions(transactions))
-                };
-                let driver = Driver::new(workload, host, clock, options);
-                let mut worker = driver.worker(&Seat::of(host, number, 2));
-                let wait = |ns| thread::sleep(Duration::from_nanos(ns));
-                driver.run(&mut worker, wait).unwrap();
-                worker.stats().clone()
-            })
-        };
-        let running: Vec<_> = workers.map(run).collect();
-        running.into_iter().map(|worker| worker.join().unwrap()).collect()
-    })
 }
 
 #[test]
 fn one_host_does_what_every_engine_must() {
     let pod = pod(1, conformance::PARTITIONS, &conformance::tables(), None);
-    while_ticking(&pod, || conformance::check_hosts(&pod.hosts));
+    while_ticking(&pod.hosts, || conformance::check_hosts(&pod.hosts));
 }
 
 #[test]
 fn three_hosts_do_what_every_engine_must() {
     let pod = pod(3, conformance::PARTITIONS, &conformance::tables(), None);
-    while_ticking(&pod, || conformance::check_hosts(&pod.hosts));
+    while_ticking(&pod.hosts, || conformance::check_hosts(&pod.hosts));
 }
 
 #[test]
 fn rows_move_while_hosts_do_what_every_engine_must() {
     let pod = pod(3, conformance::PARTITIONS, &conformance::tables(), Some(1 << 10));
-    while_ticking(&pod, || conformance::check_hosts(&pod.hosts));
+    while_ticking(&pod.hosts, || conformance::check_hosts(&pod.hosts));
     let moves = pod.hosts.iter().map(|host| host.moves().moved_out).sum::<u64>();
     assert!(moves > 100, "{moves} rows have moved out");
 }
@@ -112,9 +61,9 @@ fn tpcc(scr_budget: Option<u64>) {
     let pod = pod(3, workload.partitions(), &workload.tables(), scr_budget);
     pod.hosts.iter().for_each(|host| load(&workload, host, 0, 1).unwrap());
     let first = &pod.hosts[0];
-    while_ticking(&pod, || {
+    while_ticking(&pod.hosts, || {
         assert_eq!(conditions::check(first, workload.scale(), When::Loaded).unwrap(), []);
-        let stats = run(&pod, &workload, 150);
+        let stats = run(&pod.hosts, &workload, 150);
         let commits: u64 = stats.iter().map(|stats| stats.total().commits).sum();
         assert!(commits > 850, "{commits} transactions were committed");
         assert_eq!(conditions::check(first, workload.scale(), When::Always).unwrap(), []);
@@ -154,13 +103,13 @@ fn rows_that_were_shared_and_changed_are_those_that_are_read_at_home() {
     let pod = pod(2, workload.partitions(), &workload.tables(), None);
     pod.hosts.iter().for_each(|host| load(&workload, host, 0, 1).unwrap());
     let loaded = rows_of(&pod, tables);
-    while_ticking(&pod, || {
+    while_ticking(&pod.hosts, || {
         let of_stock = |host: &Tigon<Mapped>| host.share_table(STOCK).unwrap();
         let shared: u64 = pod.hosts.iter().map(of_stock).sum();
         assert_eq!(shared, 4 * (1000 + 1), "stocks of 4 warehouses, and the partitions' ends");
         assert_eq!(pod.hosts.iter().map(of_stock).sum::<u64>(), shared, "it can be done again");
         assert_eq!(rows_of(&pod, tables), loaded);
-        run(&pod, &workload, 100);
+        run(&pod.hosts, &workload, 100);
         let after = rows_of(&pod, tables);
         assert_ne!(after, loaded);
         assert_eq!(rows_of(&pod, tables), after);
@@ -184,7 +133,7 @@ fn rows_that_were_shared_and_changed_are_those_that_are_read_at_home() {
         }
     }
     assert_eq!(rows_of(&again, tables), after);
-    while_ticking(&again, || {
+    while_ticking(&again.hosts, || {
         let first = &again.hosts[0];
         assert_eq!(conditions::check(first, workload.scale(), When::Always).unwrap(), []);
     });

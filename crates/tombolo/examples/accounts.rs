@@ -17,10 +17,10 @@ const LOG: &str = "/tmp/tombolo-example-accounts";
 row! {
     /// An account of a branch.
     #[derive(Debug)]
-    pub struct Account {
-        pub branch: u32,
-        pub number: u32,
-        pub cents: i64,
+    struct Account {
+        branch: u32,
+        number: u32,
+        cents: i64,
     }
 }
 

@@ -10,7 +10,8 @@
 //! # let (pod, log) = (folder.path().join("pod"), folder.path().join("log"));
 //! # let spec = pod.to_str().unwrap();
 //! use tombolo::database::{
-//!     Catalog, Column, ColumnType, Database, DatabaseError, DatabasePlan, Options, TableSchema, row,
+//!     Catalog, Column, ColumnType, Database, DatabaseError, DatabasePlan, Options, TableSchema,
+//!     row,
 //! };
 //!
 //! row! {
@@ -395,9 +396,9 @@ impl Database {
         self.catalog().tables().iter().map(of).collect()
     }
 
-    /// Writes a checkpoint while transactions run, on all hosts, and removes log files that it makes
-    /// superfluous. Any host may call this; recovery takes less time afterwards. Blocks while all
-    /// rows are written. Without a log it does nothing, and returns `None`.
+    /// Writes a checkpoint while transactions run, on all hosts, and removes log files that it
+    /// makes superfluous. Any host may call this; recovery takes less time afterwards. Blocks while
+    /// all rows are written. Without a log it does nothing, and returns `None`.
     ///
     /// # Errors
     /// [`CheckpointError::Busy`] if another one is being written; that a host has died or left, or

@@ -49,8 +49,8 @@ pub enum RequestDistribution {
     /// ([`ScrambledZipfian::new`](crate::ScrambledZipfian::new)).
     Zipfian,
     /// The same as MEGALON's benchmark has it
-    /// ([`ScrambledZipfian::as_published`](crate::ScrambledZipfian::as_published)), for its figures.
-    /// No property asks for it.
+    /// ([`ScrambledZipfian::as_published`](crate::ScrambledZipfian::as_published)), for its
+    /// figures. No property asks for it.
     ZipfianAsPublished,
     /// The same by Zipf's law among the records that were loaded ([`Zipfian`](crate::Zipfian)).
     ZipfianExact,

@@ -24,7 +24,8 @@ pub(super) const TPCC_EXAMPLES: &str = "\
 Examples:
   tombolo bench tpcc --hosts 2 --warehouses 4
   tombolo bench tpcc --as-published --remote 60/90 --moved-in --seconds 30
-  tombolo bench tpcc --durability epoch --log /var/tmp/tpcc --format json";
+  tombolo bench tpcc --durability epoch --log /var/tmp/tpcc --format json
+  tombolo bench tpcc --small --remote 60/90 --compare sundial,ds2pl";
 
 pub(super) const YCSB_TXN: &str = "\
 YCSB with transactions of ten operations, over hosts that are processes.
@@ -56,6 +57,7 @@ const DB_EXAMPLES: &str = "\
 Examples:
   tombolo db create /dev/shm/bank --tables-from smallbank --log /var/tmp/bank
   tombolo bench smallbank --pod /dev/shm/bank --log /var/tmp/bank
+  tombolo db create /dev/shm/shop --schema shop.toml --partitions 8 --log /var/tmp/shop
   tombolo db info --log /var/tmp/bank
   tombolo db check --log /var/tmp/bank
   tombolo db recover /dev/shm/bank --log /var/tmp/bank";
@@ -66,8 +68,9 @@ Kill hosts of a database again and again, and recover it from its logs alone.
 Hosts that are processes run TPC-C. Each transaction also writes its number into two partitions, and a \
 host tells the number when the transaction is durable. Again and again one host is killed, or all are. \
 Then the pod's file is deleted, and the database is recovered from its directory. Each transaction \
-that was told to be durable has to be there, and each other one whole or not at all. TPC-C's \
-conditions 1 to 10 and 12 have to hold. The exit code is 3 if one of these does not.";
+that was told to be durable has to be there, and each other one whole or not at all. Each transaction \
+also reads two registers and writes one, and its row says what it found: the history of all \
+transactions has to be serializable. TPC-C's conditions 1 to 10 and 12 have to hold. The exit code is 3 if one of these does not.";
 
 /// An engine of transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -234,29 +237,18 @@ pub(crate) struct SmallBankScale {
     pub(crate) cross: u32,
 }
 
+/// A benchmark of a workload's transactions.
 #[derive(Debug, Args)]
-pub(crate) struct TpccArgs {
+pub(crate) struct Transactions<S: Args> {
     #[command(flatten)]
-    pub(crate) scale: TpccScale,
+    pub(crate) scale: S,
     #[command(flatten)]
     pub(crate) run: TransactionArgs,
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct YcsbTxnArgs {
-    #[command(flatten)]
-    pub(crate) scale: YcsbTxnScale,
-    #[command(flatten)]
-    pub(crate) run: TransactionArgs,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct SmallBankArgs {
-    #[command(flatten)]
-    pub(crate) scale: SmallBankScale,
-    #[command(flatten)]
-    pub(crate) run: TransactionArgs,
-}
+pub(crate) type TpccArgs = Transactions<TpccScale>;
+pub(crate) type YcsbTxnArgs = Transactions<YcsbTxnScale>;
+pub(crate) type SmallBankArgs = Transactions<SmallBankScale>;
 
 #[derive(Debug, Subcommand)]
 #[command(long_about = DB, after_help = DB_EXAMPLES)]

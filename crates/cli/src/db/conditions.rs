@@ -160,7 +160,7 @@ impl Checked for TpccAsPublished {
 
 impl Checked for Ledgered {
     fn table_names(&self) -> Vec<String> {
-        owned(&schema::NAMES).into_iter().chain(["ledger".to_owned()]).collect()
+        owned(&schema::NAMES).into_iter().chain(owned(&["ledger", "register"])).collect()
     }
 
     fn shared_tables(&self) -> &'static [TableId] {

@@ -154,9 +154,9 @@ impl<M: Memory> Homes<M> {
     }
 }
 
-/// Writes this host's part of the checkpoint that is good from `epoch`: the rows that `each_version`
-/// calls back with, for each of the tables. Home 0 writes the tables of which each host has a copy.
-/// Blocks while files are synchronised.
+/// Writes this host's part of the checkpoint that is good from `epoch`: the rows that
+/// `each_version` calls back with, for each of the tables. Home 0 writes the tables of which each
+/// host has a copy. Blocks while files are synchronised.
 ///
 /// # Errors
 /// That the storage fails; those of `each_version`.

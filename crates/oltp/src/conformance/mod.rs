@@ -11,6 +11,7 @@
 
 mod cases;
 mod model;
+mod scans;
 mod transact;
 
 use tombolo_database::{Engine, Partitioning, TableSpec};
