@@ -11,6 +11,7 @@ pub mod adaptive;
 mod drive;
 pub mod figures;
 mod lab;
+pub mod nomad;
 mod phase;
 mod requests;
 pub mod sdm;

@@ -3,6 +3,7 @@
 mod adaptive;
 mod folder;
 mod megalon;
+mod nomad;
 mod sdm;
 mod spent;
 mod tigon;
@@ -21,6 +22,9 @@ pub(crate) enum FiguresCommand {
     /// Adaptive Coherence Management.
     #[command(long_about = adaptive::ABOUT, after_help = adaptive::EXAMPLES)]
     Adaptive(adaptive::AdaptiveArgs),
+    /// The NOMAD paper's evaluation.
+    #[command(long_about = nomad::ABOUT, after_help = nomad::EXAMPLES)]
+    Nomad(nomad::NomadArgs),
     /// The Tigon paper's evaluation.
     #[command(long_about = tigon::ABOUT, after_help = tigon::EXAMPLES)]
     Tigon(tigon::TigonArgs),
@@ -31,6 +35,7 @@ pub(crate) fn run(command: &FiguresCommand) -> Result<()> {
         FiguresCommand::Megalon(args) => megalon::run(args),
         FiguresCommand::Sdm(args) => sdm::run(args),
         FiguresCommand::Adaptive(args) => adaptive::run(args),
+        FiguresCommand::Nomad(args) => nomad::run(args),
         FiguresCommand::Tigon(args) => tigon::run(args),
     }
 }

@@ -66,6 +66,12 @@ pub struct Row {
     pub ours: f64,
     /// By how much of the paper's number that is more, or less.
     pub error: Option<f64>,
+    /// Whether what the paper says holds here, where that is checked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub holds: Option<bool>,
+    /// Why it does not hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<&'static str>,
 }
 
 impl Row {
@@ -78,7 +84,12 @@ impl Row {
         ours: f64,
     ) -> Self {
         let error = paper.map(|paper| ours / paper - 1.0);
-        Self { figure, quantity, paper, paper_says, ours, error }
+        Self { figure, quantity, paper, paper_says, ours, error, holds: None, why: None }
+    }
+
+    /// The row, with whether what the paper says holds; if not, `why` explains it.
+    pub(crate) fn judged(self, holds: bool, why: &'static str) -> Self {
+        Self { holds: Some(holds), why: (!holds).then_some(why), ..self }
     }
 }
 

@@ -95,6 +95,10 @@ fn table<'a>(rows: impl IntoIterator<Item = &'a Row>, with_figure: bool) -> Stri
             row.ours,
             row.error_text(),
         );
+        if let Some(why) = row.why {
+            let columns = if with_figure { 5 } else { 4 };
+            let _ = writeln!(table, "<tr><td colspan=\"{columns}\">{}</td></tr>", escaped(why));
+        }
     }
     table += "</table>\n";
     table
@@ -109,9 +113,11 @@ impl Row {
         both.join(", ")
     }
 
-    /// How far off we are, for people.
+    /// How far off we are, and whether what the paper says holds, for people.
     pub fn error_text(&self) -> String {
-        self.error.map_or_else(String::new, |error| format!("{:+.0} %", 100.0 * error))
+        let error = self.error.map(|error| format!("{:+.0} %", 100.0 * error));
+        let holds = self.holds.map(|holds| if holds { "holds" } else { "deviates" }.to_owned());
+        error.into_iter().chain(holds).collect::<Vec<_>>().join(", ")
     }
 }
 

@@ -1,0 +1,168 @@
+//! The NOMAD paper's evaluation in virtual time: figures 1, 2 and 7 to 16, and tables 2 to 4.
+//!
+//! Programs are streams of uses of pages on the model of `tombolo-tiers`. So times are virtual, and
+//! follow from the paper's latencies and bandwidths, and from published costs of migrations.
+//! Besides the paper's policies there is break-even, which it does not have.
+
+mod draw;
+mod programs;
+mod run;
+mod tables;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::Result;
+use tombolo_tiers::{Policy, Round};
+
+use crate::figures::{Drawn, Row, Sketch, in_parallel};
+use crate::sdm::Tell;
+use run::{Outcome, Platform, Program, Run};
+
+/// A figure.
+#[derive(Clone, Copy)]
+pub struct NomadFigure {
+    /// What it is asked for by.
+    pub id: &'static str,
+    runs: fn() -> Vec<Run>,
+    draw: fn(&Measured) -> Drawn,
+}
+
+/// The figures there are.
+pub const NOMAD_FIGURES: [NomadFigure; 15] = [
+    draw::FIGURE_1,
+    draw::FIGURE_2,
+    draw::FIGURE_7,
+    draw::FIGURE_8,
+    draw::FIGURE_9,
+    draw::FIGURE_10,
+    programs::FIGURE_11,
+    programs::FIGURE_12,
+    programs::FIGURE_13,
+    programs::FIGURE_14,
+    programs::FIGURE_15,
+    programs::FIGURE_16,
+    tables::TABLE_2,
+    tables::TABLE_3,
+    tables::TABLE_4,
+];
+
+/// How large, and by which lot.
+#[derive(Clone, Copy, Debug)]
+pub struct NomadSettings {
+    /// How many powers of two machines and programs are larger than a 32nd, or smaller.
+    pub scale: i32,
+    /// Decides what programs use.
+    pub seed: u64,
+}
+
+impl NomadSettings {
+    /// By how much all is smaller than in the paper.
+    pub fn factor(&self) -> f64 {
+        f64::from(self.scale).exp2() / 32.0
+    }
+}
+
+/// What came of each run.
+struct Measured {
+    /// By how much all was smaller than in the paper.
+    factor: f64,
+    runs: BTreeMap<Run, Outcome>,
+}
+
+impl Measured {
+    fn at(&self, platform: Platform, policy: Policy, program: Program) -> &Outcome {
+        &self.runs[&Run { platform, policy, program }]
+    }
+}
+
+/// A phase of a run, as the paper calls it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    InProgress,
+    Stable,
+}
+
+impl Phase {
+    const BOTH: [Self; 2] = [Self::InProgress, Self::Stable];
+
+    fn name(self) -> &'static str {
+        if self == Self::InProgress { "in progress" } else { "stable" }
+    }
+
+    fn of(self, outcome: &Outcome) -> &Round {
+        if self == Self::InProgress { &outcome.first } else { &outcome.last }
+    }
+}
+
+/// Policies of the paper that run on a platform, and break-even.
+fn policies(platform: Platform, with_none: bool) -> Vec<Policy> {
+    let mut policies = vec![Policy::Tpp];
+    if platform.has_memtis() {
+        policies.extend([Policy::MEMTIS, Policy::MEMTIS_QUICK]);
+    }
+    policies.push(Policy::Nomad);
+    if with_none {
+        policies.push(Policy::None);
+    }
+    policies.push(Policy::BreakEven);
+    policies
+}
+
+/// Whether a statement of the paper holds here, and if not, why.
+fn judge(sketch: &mut Sketch, quantity: String, says: &'static str, ours: f64, check: Check) {
+    let row = Row::new(sketch.drawn.id, quantity, None, Some(says), ours);
+    sketch.drawn.rows.push(row.judged(check.holds(ours), check.why));
+}
+
+/// What a number has to be, and why it may not be.
+#[derive(Clone, Copy)]
+struct Check {
+    least: f64,
+    most: f64,
+    /// A sentence that explains a deviation.
+    why: &'static str,
+}
+
+impl Check {
+    fn holds(&self, ours: f64) -> bool {
+        (self.least..=self.most).contains(&ours)
+    }
+}
+
+fn above(least: f64, why: &'static str) -> Check {
+    Check { least, most: f64::INFINITY, why }
+}
+
+fn below(most: f64, why: &'static str) -> Check {
+    Check { least: 0.0, most, why }
+}
+
+fn within(least: f64, most: f64, why: &'static str) -> Check {
+    Check { least, most, why }
+}
+
+/// Draws figures, up to `jobs` runs at a time.
+///
+/// # Errors
+/// None that are known.
+pub fn draw_nomad(
+    figures: &[NomadFigure],
+    settings: NomadSettings,
+    jobs: usize,
+    tell: &Tell<'_>,
+) -> Result<Vec<Drawn>> {
+    let runs: BTreeSet<Run> = figures.iter().flat_map(|figure| (figure.runs)()).collect();
+    let runs: Vec<Run> = runs.into_iter().collect();
+    let done = AtomicUsize::new(0);
+    tell(0, runs.len());
+    let outcomes = in_parallel(&runs, jobs, |run| {
+        let outcome = run.measure(&settings);
+        tell(done.fetch_add(1, Ordering::Relaxed) + 1, runs.len());
+        Ok(outcome)
+    });
+    let outcomes = outcomes.into_iter().flatten().collect::<Result<Vec<_>>>()?;
+    let factor = settings.factor();
+    let measured = Measured { factor, runs: runs.into_iter().zip(outcomes).collect() };
+    Ok(figures.iter().map(|figure| (figure.draw)(&measured)).collect())
+}
