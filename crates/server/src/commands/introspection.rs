@@ -183,6 +183,29 @@ pub(super) fn acl(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
     }
 }
 
+pub(super) fn module(_: &mut Context<'_>, args: &[Bytes]) -> Outcome {
+    match &args[1..] {
+        [list] if is(list, "list") => Ok(Reply::Array(Vec::new())),
+        _ => Err(unusual("MODULE", &["list"], &args[1])),
+    }
+}
+
+pub(super) fn role(_: &mut Context<'_>, _: &[Bytes]) -> Outcome {
+    let replicas = Reply::Array(Vec::new());
+    Ok(Reply::Array(vec![Reply::bulk("master"), Reply::Integer(0), replicas]))
+}
+
+/// All hosts see what was written, and none of them is a replica.
+pub(super) fn wait(_: &mut Context<'_>, args: &[Bytes]) -> Outcome {
+    integer(&args[1])?;
+    let timeout = integer(&args[2])
+        .map_err(|_| Failure::new("ERR timeout is not an integer or out of range"))?;
+    if timeout < 0 {
+        return Err(Failure::new("ERR timeout is negative"));
+    }
+    Ok(Reply::Integer(0))
+}
+
 /// What can be changed of a server that runs.
 pub(super) fn set_config(context: &Context<'_>, pairs: &[[Bytes; 2]]) -> Outcome {
     let tallies = &context.shared.tallies;

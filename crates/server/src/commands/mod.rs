@@ -3,6 +3,7 @@
 mod admin;
 mod bits;
 mod client;
+mod cluster;
 mod dump;
 mod expiry;
 mod info;

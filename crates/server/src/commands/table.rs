@@ -1,8 +1,8 @@
 //! All commands, in alphabetical order.
 
 use super::{
-    Command, admin, bits, client, dump, expiry, info, introspection, keyspace, numbers, session,
-    strings,
+    Command, admin, bits, client, cluster, dump, expiry, info, introspection, keyspace, numbers,
+    session, strings,
 };
 
 const READ: &[&str] = &["readonly", "fast"];
@@ -40,6 +40,7 @@ macro_rules! commands {
 commands! {
     "acl" "server" -2 ADMIN NONE introspection::acl, "Tells about the one user.";
     "append" "string" 3 WRITE ONE strings::append, "Appends to the value of a key.";
+    "asking" "cluster" 1 ANY NONE cluster::nothing, "Does nothing.";
     "auth" "connection" -2 OPEN NONE session::auth, "Authenticates the connection.";
     "bitcount" "bitmap" -2 READ_ALL ONE bits::bitcount, "Counts the bits that are set in a string.";
     "bitfield" "bitmap" -2 WRITE ONE bits::bitfield, "Reads and changes integers within a string.";
@@ -47,6 +48,7 @@ commands! {
     "bitop" "bitmap" -4 WRITE_ALL REST bits::bitop, "Combines the bits of strings into another one.";
     "bitpos" "bitmap" -3 READ_ALL ONE bits::bitpos, "Finds the first bit that is set, or clear.";
     "client" "connection" -2 ANY NONE client::client, "Tells or sets properties of the connection.";
+    "cluster" "cluster" -2 ANY NONE cluster::cluster, "Tells that this host has all slots.";
     "command" "server" -1 ANY NONE admin::command, "Describes the commands.";
     "config" "server" -2 ADMIN NONE admin::config, "Tells how the server is configured.";
     "copy" "generic" -3 WRITE_ALL TWO keyspace::copy, "Copies the value of a key to another.";
@@ -79,6 +81,7 @@ commands! {
     "lcs" "string" -3 READ_ALL TWO bits::lcs, "Finds the longest common subsequence of two strings.";
     "memory" "server" -2 READ_ALL SECOND introspection::memory, "Tells how many bytes a key takes.";
     "mget" "string" -2 READ ALL strings::mget, "Returns the values of keys.";
+    "module" "server" -2 ADMIN NONE introspection::module, "Tells that there are no modules.";
     "mset" "string" -3 WRITE PAIRS strings::mset, "Sets the values of keys, all or none.";
     "object" "generic" -2 READ_ALL SECOND introspection::object, "Tells how a value is kept.";
     "persist" "generic" 2 REMOVE ONE expiry::persist, "Makes a key last.";
@@ -90,8 +93,11 @@ commands! {
     "pttl" "generic" 2 READ ONE expiry::pttl, "Tells how many milliseconds a key has left.";
     "quit" "connection" -1 OPEN NONE session::quit, "Ends the connection.";
     "randomkey" "generic" 1 READ_ALL NONE keyspace::random_key, "Returns some key.";
+    "readonly" "cluster" 1 ANY NONE cluster::nothing, "Does nothing.";
+    "readwrite" "cluster" 1 ANY NONE cluster::nothing, "Does nothing.";
     "reset" "connection" 1 OPEN NONE session::reset, "Forgets what the connection was told.";
     "restore" "generic" -4 WRITE_ALL ONE dump::restore, "Gives a key a value that DUMP has returned.";
+    "role" "server" 1 ANY NONE introspection::role, "Tells that the server is no replica.";
     "scan" "generic" -2 READ_ALL NONE keyspace::scan, "Walks through the keys.";
     "select" "connection" 2 ANY NONE session::select, "Chooses database 0, the only one.";
     "set" "string" -3 WRITE ONE strings::set, "Sets the value of a key.";
@@ -107,6 +113,7 @@ commands! {
     "ttl" "generic" 2 READ ONE expiry::ttl, "Tells how many seconds a key has left.";
     "type" "generic" 2 READ ONE keyspace::kind, "Tells the type of the value of a key.";
     "unlink" "generic" -2 REMOVE ALL keyspace::del, "Removes keys.";
+    "wait" "generic" 3 ANY NONE introspection::wait, "Tells how many replicas there are: none.";
 }
 
 /// The place of the command called `name`, in any case.

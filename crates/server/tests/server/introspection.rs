@@ -153,6 +153,10 @@ fn keys_and_commands_are_described() {
         ("OBJECT ENCODING", "-ERR wrong number of arguments for 'object|encoding' command"),
         ("MEMORY USAGE none", "$-1"),
         ("MEMORY USAGE number", ":73"),
+        ("ROLE", "*3|$6|master|:0|*0"),
+        ("WAIT 0 100", ":0"),
+        ("WAIT 0 -1", "-ERR timeout is negative"),
+        ("MODULE LIST", "*0"),
         ("LATENCY LATEST", "*0"),
         ("LATENCY RESET", ":0"),
         ("ACL WHOAMI", "$7|default"),
@@ -171,4 +175,23 @@ fn keys_and_commands_are_described() {
     for text in ["@bitmap", "@write", "begin_search", "find_keys", "keystep"] {
         assert!(described.contains(text), "{text} in {described}");
     }
+}
+
+/// Clients of clusters find all slots here, and are sent nowhere else.
+#[test]
+fn a_host_looks_like_a_cluster_of_one() {
+    let server = server(|_| ());
+    let mut client = Client::of(&server);
+    let port = server.local_addr().port();
+    let slots = client.ask("CLUSTER SLOTS");
+    let start = format!("*1\r\n*3\r\n:0\r\n:16383\r\n*4\r\n$9\r\n127.0.0.1\r\n:{port}\r\n$40\r\n");
+    assert!(slots.starts_with(&start), "{slots}");
+    let id = client.ask("CLUSTER MYID");
+    assert!(slots.contains(&id), "{id} in {slots}");
+    assert!(client.ask("CLUSTER NODES").contains(" myself,master - 0 0 1 connected 0-16383\n"));
+    assert!(client.ask("CLUSTER SHARDS").contains("$6\r\nonline\r\n"));
+    assert!(client.ask("CLUSTER INFO").contains("cluster_state:ok\r\n"));
+    assert_eq!(client.ask("CLUSTER KEYSLOT foo"), ":12182\r\n");
+    assert_eq!(client.ask("READONLY"), "+OK\r\n");
+    assert!(client.ask("CLUSTER FORGET x").starts_with("-ERR unknown subcommand"));
 }
