@@ -29,7 +29,8 @@ pub(super) fn choice(text: &str) -> Result<Choice, String> {
 /// What a run was, and what came of it.
 #[derive(Serialize)]
 struct Report {
-    areas: &'static str,
+    /// How modes were chosen; the summary's `areas` says what came of it.
+    choice: &'static str,
     workload: String,
     hosts: usize,
     threads: usize,
@@ -66,7 +67,7 @@ pub(super) fn run(args: &RunArgs, choice: Choice, name: ProgramName) -> Result<(
         results.push(run_one(args, &profile, choice, name)?);
     }
     if args.compare {
-        let fixed = results.iter().filter(|run| run.areas != choice_name(Choice::Adaptive));
+        let fixed = results.iter().filter(|run| run.choice != choice_name(Choice::Adaptive));
         let best = fixed.map(|run| run.summary.seconds).fold(f64::INFINITY, f64::min);
         results.iter_mut().for_each(|run| run.over_best = Some(run.summary.seconds / best));
     }
@@ -86,7 +87,7 @@ fn run_one(args: &RunArgs, profile: &Profile, choice: Choice, name: ProgramName)
     system.run_program(&program, |_, core| core);
     program.verify()?;
     Ok(Report {
-        areas: choice_name(choice),
+        choice: choice_name(choice),
         workload: name.to_string(),
         hosts: args.hosts,
         threads: args.threads,
@@ -116,7 +117,7 @@ fn text(reports: &Reports) -> String {
         let AreaSummary { faults, upgrades, hand_overs, page_copies, changes, probes, .. } = *areas;
         let blocks = areas.blocks.iter().map(|(mode, count)| format!("{count} {mode}"));
         rows.add_row([
-            run.areas.to_owned(),
+            run.choice.to_owned(),
             format!("{:.3}", 1000.0 * run.summary.seconds),
             run.over_best.map_or(String::new(), |over| format!("{over:.3}")),
             (faults + upgrades).to_string(),

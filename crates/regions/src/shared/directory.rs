@@ -74,10 +74,16 @@ impl<M: Memory> Table<M> {
         loop {
             let found = memory.load(at);
             let own = u64::from(self.stay.number) << 8 | u64::from(self.stay.host);
-            if found == 0 && memory.compare_exchange(sites::DIRECTORY_LOCK, at, 0, own).is_ok() {
+            let holder = Stay { host: found as u8, number: (found >> 8) as u32 };
+            // What a host has not finished here, no other host has seen.
+            let is_free = found == 0
+                || memory.keeps(sites::CLEAR_LOCK)
+                    && self.area.is_fenced(holder)
+                    && self.area.is_gone(holder);
+            if is_free && memory.compare_exchange(sites::DIRECTORY_LOCK, at, found, own).is_ok() {
                 return Ok(Locked(self));
             }
-            let host = found as u8;
+            let host = holder.host;
             look_after(host);
             if memory.uptime().saturating_sub(started) > PATIENCE {
                 let seconds = PATIENCE.as_secs();
