@@ -1,5 +1,5 @@
-//! The transactions, explored: a program that writes one page and gives it up, the thread that
-//! serves faults, and the worker, in all orders.
+//! The transactions, explored: a program that writes one page and gives it up or remaps it, the
+//! thread that serves faults, and the worker, in all orders.
 //!
 //! The steps are the product's; the kernel is a small model of what its manual promises. It notes
 //! writes to protected pages, forgets the note when a page moves, takes a page that was never
@@ -29,6 +29,20 @@ enum Removal {
     Done,
 }
 
+/// How far the program is with moving the page to another address, where the old one stays mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Remap {
+    Never,
+    /// The page is there, if it was in the mapping. The message waits.
+    Told,
+    /// The message was read. The kernel moves no page before the program's thread runs again.
+    Read,
+    /// It runs.
+    Ran,
+    /// A parked page has followed.
+    Done,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Running {
     Nothing,
@@ -47,6 +61,9 @@ struct Page {
     aside: Option<u8>,
     running: Running,
     removal: Removal,
+    remap: Remap,
+    /// What is at the new address.
+    elsewhere: Option<u8>,
     /// Writes of the program: the last one wrote this number.
     writes: u8,
     /// What the program has to find.
@@ -64,7 +81,8 @@ struct Shared(RefCell<Page>);
 
 impl Shared {
     fn refused(&self) -> Result<(), Refusal> {
-        let is_told = self.0.borrow().removal == Removal::Told;
+        let page = self.0.borrow();
+        let is_told = page.removal == Removal::Told || page.remap_is_refused();
         if is_told { Err(Refusal::Changing) } else { Ok(()) }
     }
 }
@@ -179,6 +197,11 @@ enum Action {
     GiveUp,
     ReadMessage,
     Zap,
+    Remap,
+    ReadRemap,
+    Run,
+    Follow,
+    BringBack,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -186,6 +209,8 @@ struct OnePage {
     omitted: Option<Check>,
     /// A page that was given up may move at once, before the kernel has taken it.
     forgets_removal: bool,
+    /// The gate is open while a page waits to follow to its new address.
+    opens_gate: bool,
 }
 
 impl Page {
@@ -201,19 +226,44 @@ impl Page {
         }
     }
 
-    fn is_possible(&self, action: Action) -> bool {
+    fn remap_is_refused(&self) -> bool {
+        matches!(self.remap, Remap::Told | Remap::Read)
+    }
+
+    fn is_next_in_gap(&self) -> bool {
+        match &self.running {
+            Running::Nothing => false,
+            Running::Up(up) => up.is_in_gap(),
+            Running::Down(down) => down.is_in_gap(),
+        }
+    }
+
+    /// `opens_gate` as the model has it.
+    fn is_possible(&self, action: Action, opens_gate: bool) -> bool {
         let is_idle = self.running == Running::Nothing;
-        let is_settled = matches!(self.removal, Removal::Never | Removal::Done);
+        let is_here = self.remap == Remap::Never;
+        let is_settled = is_here && matches!(self.removal, Removal::Never | Removal::Done);
+        let is_closed = !opens_gate && matches!(self.remap, Remap::Read | Remap::Ran);
         match action {
             Action::Write => self.mapped.is_some() && self.writes < WRITES && is_settled,
-            Action::Touch => self.mapped.is_none() && self.gate_is_free(),
-            Action::Park => is_idle && self.phase == Phase::Loose && self.mapped.is_some(),
+            Action::Touch => is_here && self.mapped.is_none() && self.gate_is_free(),
+            Action::Park => {
+                is_idle && !is_closed && self.phase == Phase::Loose && self.mapped.is_some()
+            }
             Action::Promote | Action::Demote => is_idle,
-            Action::Step => !is_idle,
-            Action::Sweep => is_idle && self.phase == Phase::Shadowed,
-            Action::GiveUp => self.removal == Removal::Never,
+            Action::Step => !is_idle && !(is_closed && self.is_next_in_gap()),
+            Action::Sweep => is_idle && !is_closed && self.phase == Phase::Shadowed,
+            Action::GiveUp => is_here && self.removal == Removal::Never,
             Action::ReadMessage => self.removal == Removal::Told && self.gate_is_free(),
             Action::Zap => self.removal == Removal::Read,
+            Action::Remap => is_here && self.removal == Removal::Never,
+            Action::ReadRemap => self.remap == Remap::Told && self.gate_is_free(),
+            Action::Run => self.remap == Remap::Read,
+            Action::Follow => self.remap == Remap::Ran && self.gate_is_free(),
+            Action::BringBack => {
+                let is_refused = self.remap_is_refused() || self.removal == Removal::Told;
+                is_idle && !is_closed && !is_refused && self.phase == Phase::Parked
+            }
         }
     }
 
@@ -250,6 +300,8 @@ impl Model for OnePage {
             aside: None,
             running: Running::Nothing,
             removal: Removal::Never,
+            remap: Remap::Never,
+            elsewhere: None,
             writes: 0,
             expected: 0,
             is_dirty: false,
@@ -271,8 +323,14 @@ impl Model for OnePage {
             Action::GiveUp,
             Action::ReadMessage,
             Action::Zap,
+            Action::Remap,
+            Action::ReadRemap,
+            Action::Run,
+            Action::Follow,
+            Action::BringBack,
         ];
-        actions.extend(all.into_iter().filter(|&action| page.is_possible(action)));
+        let is_possible = |action: &Action| page.is_possible(*action, self.opens_gate);
+        actions.extend(all.into_iter().filter(is_possible));
     }
 
     fn next_state(&self, before: &Page, action: Action) -> Option<Page> {
@@ -329,6 +387,25 @@ impl Model for OnePage {
                 page.expected = 0;
                 page.removal = Removal::Done;
             }
+            Action::Remap => {
+                page.elsewhere = page.mapped.take();
+                page.is_protected = false;
+                page.remap = Remap::Told;
+            }
+            Action::ReadRemap => page.remap = Remap::Read,
+            Action::Run => page.remap = Remap::Ran,
+            Action::Follow => {
+                let held = page.mirror.take();
+                if page.phase == Phase::Parked {
+                    page.elsewhere = held;
+                }
+                page.phase = Phase::Gone;
+                page.remap = Remap::Done;
+            }
+            Action::BringBack => {
+                page.mapped = page.mirror.take();
+                page.phase = Phase::Loose;
+            }
         }
         Some(page)
     }
@@ -337,7 +414,13 @@ impl Model for OnePage {
         vec![
             Property::always("no write is lost", |_, page: &Page| {
                 let is_settled = matches!(page.removal, Removal::Never | Removal::Done);
-                !is_settled || page.mapped.is_none_or(|found| found == page.expected)
+                match page.remap {
+                    Remap::Never if is_settled => {
+                        page.mapped.is_none_or(|found| found == page.expected)
+                    }
+                    Remap::Done => page.elsewhere.unwrap_or(0) == page.expected,
+                    _ => true,
+                }
             }),
             Property::always("no page is taken from a writer", |_, page: &Page| !page.is_snatched),
             Property::always("no frame is left over", |_, page: &Page| {
@@ -396,5 +479,13 @@ fn each_check_is_needed() {
 #[test]
 fn a_page_that_is_given_up_may_not_move_before_it_is_gone() {
     let found = broken(OnePage { forgets_removal: true, ..OnePage::default() });
+    assert!(found.contains(&"no write is lost"), "{found:?}");
+}
+
+/// The kernel lets a parked page follow to its new address only once the program's thread runs.
+/// Meanwhile the worker brought it back to the old one.
+#[test]
+fn no_page_comes_back_while_others_follow_to_their_new_address() {
+    let found = broken(OnePage { opens_gate: true, ..OnePage::default() });
     assert!(found.contains(&"no write is lost"), "{found:?}");
 }

@@ -92,7 +92,7 @@ impl Counters {
 }
 
 /// What has happened to a heap's pages, and where they are.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     pub(crate) counts: [u64; Count::ALL.len()],
     /// Filled pages of the near tier.
