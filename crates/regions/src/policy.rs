@@ -57,9 +57,9 @@ const SOON: u32 = 8;
 const MOST_IN_VAIN: u32 = 6;
 const LINES: u64 = 64;
 
-/// What changes may cost: a share of what accesses and faults of all blocks have cost so far. What a
-/// change has saved since is put back, up to what it cost. So changes that were in vain never cost
-/// more than that share, and ones that pay make room for others.
+/// What changes may cost: a share of what accesses and faults of all blocks have cost so far. What
+/// a change has saved since is put back, up to what it cost. So changes that were in vain never
+/// cost more than that share, and ones that pay make room for others.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Purse {
     spent: u64,
