@@ -126,21 +126,27 @@ impl Shown {
         if method != Some("GET") {
             return send(&mut stream, "405 Method Not Allowed", PLAIN, "only GET is answered\n");
         }
-        match (target.split('?').next().unwrap_or_default(), self.watched()) {
-            ("/", _) => send(&mut stream, OK, HTML, PAGE),
-            ("/events", _) => self.feed(&mut stream),
+        let (status, kind, body) = match target.split('?').next().unwrap_or_default() {
+            "/" => (OK, HTML, PAGE.to_owned()),
+            "/events" => return self.feed(&mut stream),
+            path @ ("/metrics" | "/healthz") => self.of_now(path),
+            _ => ("404 Not Found", PLAIN, "see /, /metrics and /healthz\n".to_owned()),
+        };
+        send(&mut stream, status, kind, &body)
+    }
+
+    /// What is true of the host now. The store is let go of before anything is sent.
+    fn of_now(&self, path: &str) -> (&'static str, &'static str, String) {
+        match (path, self.watched()) {
+            (_, None) => (UNAVAILABLE, PLAIN, AWAY.to_owned()),
             ("/metrics", Some((store, server))) => {
-                let text = metrics::text(&store, &server, &self.observed().hosts, &self.tally);
-                drop((store, server));
-                send(&mut stream, OK, METRICS, &text)
+                let hosts = self.observed().hosts;
+                (OK, METRICS, metrics::text(&store, &server, &hosts, &self.tally))
             }
-            ("/healthz", Some((store, _))) => {
+            (_, Some((store, _))) => {
                 let (status, text) = health(&store);
-                drop(store);
-                send(&mut stream, status, PLAIN, &text)
+                (status, PLAIN, text)
             }
-            ("/metrics" | "/healthz", None) => send(&mut stream, UNAVAILABLE, PLAIN, AWAY),
-            _ => send(&mut stream, "404 Not Found", PLAIN, "see /, /metrics and /healthz\n"),
         }
     }
 

@@ -86,8 +86,10 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        self.signal("-TERM");
-        let _ = self.child.wait();
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.signal("-TERM");
+            let _ = self.child.wait();
+        }
     }
 }
 
@@ -321,7 +323,7 @@ fn a_service_manager_is_told() {
     let mut command = tombolo(&["serve", "--pod", &pod, "--listen", "127.0.0.1:0"]);
     command.env("NOTIFY_SOCKET", &path).stdout(Stdio::null());
     let mut host = command.spawn().unwrap();
-    let mut hear = |what: &str| loop {
+    let hear = |what: &str| loop {
         let mut told = [0; 256];
         let length = manager.recv(&mut told).unwrap();
         let told = String::from_utf8_lossy(&told[..length]).into_owned();
