@@ -36,7 +36,11 @@ fn measure(mode: Mode, one: &SharedRegion, two: &SharedRegion) {
         show("write of a page read alone", mode, each_page(|at| one.bytes().store(at, 1_u64)));
         show("read of a page another host wrote", mode, each_page(|at| load(two, at)));
         show("write of a page two hosts read", mode, each_page(|at| one.bytes().store(at, 2_u64)));
-        show("write of a page another host wrote", mode, each_page(|at| two.bytes().store(at, 3_u64)));
+        show(
+            "write of a page another host wrote",
+            mode,
+            each_page(|at| two.bytes().store(at, 3_u64)),
+        );
     }
 }
 
@@ -59,16 +63,18 @@ fn main() {
             let changes = (0..PAGES * PAGE / BLOCK).map(|block| {
                 let bytes = block * BLOCK..(block + 1) * BLOCK;
                 // All pages are in use, so that they have to be taken away.
-                (bytes.start..bytes.end)
-                    .step_by(PAGE)
-                    .for_each(|at| one.bytes().store(at, 4_u64));
+                (bytes.start..bytes.end).step_by(PAGE).for_each(|at| one.bytes().store(at, 4_u64));
                 let started = Instant::now();
                 one.set_mode(bytes.clone(), to).expect("the mode is allowed");
                 let took = started.elapsed();
                 one.set_mode(bytes, mode).expect("the mode is allowed");
                 took
             });
-            show(&format!("change of a block of 64 pages to {}", to.name()), mode, changes.collect());
+            show(
+                &format!("change of a block of 64 pages to {}", to.name()),
+                mode,
+                changes.collect(),
+            );
         }
     }
 }
