@@ -57,9 +57,8 @@ const SOON: u32 = 8;
 const MOST_IN_VAIN: u32 = 6;
 const LINES: u64 = 64;
 
-/// What changes may cost: a share of what accesses and faults of all blocks have cost so far. What
-/// a change has saved since is put back, up to what it cost. So changes that were in vain never
-/// cost more than that share, and ones that pay make room for others.
+/// What changes may cost: a share of what accesses and faults of all blocks have cost so far. So
+/// changes that were in vain never cost more than that.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Purse {
     spent: u64,
@@ -73,14 +72,6 @@ impl Purse {
     /// Whether a change may cost so much.
     fn allows(&self, price: u64) -> bool {
         (self.paid + price).saturating_mul(SHARE) <= self.spent
-    }
-
-    fn pay(&mut self, price: u64) {
-        self.paid += price;
-    }
-
-    fn put_back(&mut self, saved: u64) {
-        self.paid = self.paid.saturating_sub(saved);
     }
 }
 
@@ -120,13 +111,9 @@ pub struct Watch {
     spent: u64,
     /// Costs since the last look that are not part of `spent`.
     before: u64,
-    /// Costs since the last look that was at a probe, up to the last look.
-    unseen: u64,
     patience: u32,
     looks: u32,
     in_vain: u32,
-    /// The mode before the last change, and how much of that change's price it has not saved yet.
-    owes: Option<(Mode, u64)>,
     random: u64,
 }
 
@@ -145,11 +132,9 @@ impl Watch {
             due: 0,
             spent: 0,
             before: 0,
-            unseen: 0,
             patience: 0,
             looks: 0,
             in_vain: 0,
-            owes: None,
             random: seed.wrapping_mul(2).wrapping_add(1),
         }
     }
@@ -210,25 +195,20 @@ impl Watch {
         costs: &Costs,
         purse: &mut Purse,
     ) -> Option<BlockMode> {
-        let before = std::mem::take(&mut self.before);
-        purse.spent += self.spent + before;
-        // What a probe has shown that ended early counts as much as what a whole one does. It
-        // stands for the time without a probe, too: else half of all gains would go unseen.
+        purse.spent += self.spent + std::mem::take(&mut self.before);
+        // What a probe has shown that ended early counts as much as what a whole one does.
         let whole = self.due.max(LOOKS_APART * costs.change);
-        let past = self.unseen + before + self.spent;
-        let times = (whole.max(past) / self.spent.max(1)).clamp(1, MOST_TIMES);
+        let times = (whole / self.spent.max(1)).clamp(1, MOST_TIMES);
         self.users = users;
         let seen = std::mem::take(&mut self.seen);
         let active = std::mem::take(&mut self.active);
         let informed = now.mode != Mode::Direct || now.probe.is_some();
-        self.unseen = if informed { 0 } else { past };
         self.spent = 0;
         self.looks += 1;
         let mut to = now.mode;
         if informed {
             let totals = totals(&seen, now, active, costs).map(|total| total * times);
             self.add_up(now.mode, totals, allowed);
-            self.repay(now.mode, totals, purse);
             to = self.best(now.mode, allowed, costs, purse);
         }
         // A page is taken from all hosts that use the block, and taken back. Where software keeps
@@ -237,10 +217,8 @@ impl Watch {
         let direct = to == Mode::Direct;
         self.due = if direct { (LOOKS_APART * look) << self.patience } else { 0 };
         if to != now.mode {
-            let price = self.price(to, costs);
-            purse.pay(price);
+            purse.paid += self.price(to, costs);
             self.changed();
-            self.owes = Some((now.mode, price));
             return Some(BlockMode::all(to));
         }
         // A page that was probed is direct again for a while.
@@ -250,14 +228,6 @@ impl Watch {
         (self.probe, self.probing) = (probe, false);
         let next = BlockMode { mode: to, probe: probe.map(|page| first + page) };
         (next != now).then_some(next)
-    }
-
-    /// Puts back what the last change has saved since the last look.
-    fn repay(&mut self, now: Mode, totals: [u64; Mode::ALL.len()], purse: &mut Purse) {
-        let Some((before, owed)) = self.owes else { return };
-        let saved = totals[before as usize].saturating_sub(totals[now as usize]).min(owed);
-        purse.put_back(saved);
-        self.owes = (saved < owed).then_some((before, owed - saved));
     }
 
     /// Adds what each mode would have saved.
@@ -309,7 +279,6 @@ impl Watch {
         };
         self.looks = 0;
         self.patience = 0;
-        self.unseen = 0;
         self.gains = [0; Mode::ALL.len()];
         self.hosts = 0;
         self.probe = None;
@@ -418,19 +387,6 @@ mod tests {
         assert_eq!(watch.best(Mode::Direct, &Mode::ALL, &COSTS, &poor), Mode::Direct);
         let enough = Purse { paid: 0, ..poor };
         assert_eq!(watch.best(Mode::Direct, &Mode::ALL, &COSTS, &enough), Mode::Replicated);
-    }
-
-    #[test]
-    fn a_change_that_pays_makes_room_for_others() {
-        let mut watch = Watch::new(1);
-        let mut purse = Purse { spent: 0, paid: 100 };
-        watch.owes = Some((Mode::Direct, 100));
-        watch.repay(Mode::Replicated, [90, 90, 30], &mut purse);
-        assert_eq!((purse.paid, watch.owes), (40, Some((Mode::Direct, 40))));
-        watch.repay(Mode::Replicated, [30, 90, 90], &mut purse);
-        assert_eq!((purse.paid, watch.owes), (40, Some((Mode::Direct, 40))));
-        watch.repay(Mode::Replicated, [90, 90, 30], &mut purse);
-        assert_eq!((purse.paid, watch.owes), (0, None));
     }
 
     #[test]

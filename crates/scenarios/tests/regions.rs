@@ -2,6 +2,7 @@
 
 use tombolo_scenarios::campaign::{Conditions, Control, run};
 use tombolo_scenarios::{SCENARIOS, Scenario, hunt, mutants};
+use tombolo_simulator::Trial;
 
 fn scenarios() -> Vec<Scenario> {
     SCENARIOS.iter().filter(|scenario| scenario.name.starts_with("region")).copied().collect()
@@ -12,6 +13,14 @@ fn regions_hold() {
     let conditions = Conditions { failures: 2, ..Conditions::default() };
     let tally = run(&scenarios(), 1000..1060, &conditions, &Control::default());
     assert!(tally.failures.is_empty(), "{:#?}", tally.failures);
+}
+
+/// A host died as it joined. The last other one wanted to leave, and waited for it for ever: no
+/// thread looked whether it lived.
+#[test]
+fn a_host_that_died_as_it_joined_keeps_none_from_leaving() {
+    let scenario = SCENARIOS.iter().find(|scenario| scenario.name == "region-host-dies").unwrap();
+    (190..210).for_each(|seed| (scenario.run)(&Trial::new(seed)));
 }
 
 #[test]

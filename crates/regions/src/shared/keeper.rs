@@ -329,6 +329,15 @@ impl<'m, M: Memory, V: View> Keeper<'m, M, V> {
     }
 }
 
+impl<M: Memory, V> Drop for Keeper<'_, M, V> {
+    /// Lets other hosts clear up where this one has not come to the end.
+    fn drop(&mut self) {
+        for sweep in &self.sweeps {
+            self.table.area.yield_cleanup(sweep.stay(), self.table.stay.host);
+        }
+    }
+}
+
 /// Takes steps until the machine waits or is done, or others have their turn.
 fn steps(mut step: impl FnMut() -> Progress) -> Progress {
     let mut first = true;

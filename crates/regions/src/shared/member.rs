@@ -21,6 +21,9 @@ const MARK: u64 = 0x7265_6769_6f6e_7331;
 /// How long a host may give no sign of life that others wait for.
 const SILENCE: Duration = Duration::from_secs(5);
 
+/// How long the last host waits for one that is joining.
+const JOINING_PATIENCE: Duration = Duration::from_secs(5);
+
 /// A host that takes part in the regions of an area.
 pub struct RegionHost<M: Memory> {
     host: Arc<Host<M>>,
@@ -187,10 +190,16 @@ impl<M: Memory> RegionHost<M> {
     /// Leaves the area. All pages were given back before.
     pub fn leave(&self) {
         let memory = self.memory();
+        let started = memory.uptime();
         loop {
-            match self.enrolment.leave(memory, true) {
+            let is_patient = memory.uptime().saturating_sub(started) < JOINING_PATIENCE;
+            match self.enrolment.leave(memory, is_patient) {
                 Leave::Left => break,
-                Leave::Wait => memory.pause(),
+                Leave::Wait => {
+                    // One that died as it joined is never ready.
+                    self.table.area.fence_ended();
+                    memory.pause();
+                }
                 Leave::Close => {
                     self.enrolment.closed(memory);
                     break;
