@@ -15,8 +15,8 @@ pub struct TomboloHeap(TieredHeap);
 /// Pages of a heap. Threads and system calls may use them at any time.
 pub struct TomboloBlock(Block);
 
-/// Asks the kernel whether pages can move here at all. Returns TOMBOLO_ERROR_UNAVAILABLE if not, and
-/// the message says what to do.
+/// Asks the kernel whether pages can move here at all. Returns TOMBOLO_ERROR_UNAVAILABLE if not,
+/// and the message says what to do.
 // SAFETY: no other symbol has this name; so it is with all functions here.
 #[unsafe(no_mangle)]
 pub extern "C" fn tombolo_tiers_probe() -> TomboloError {
