@@ -18,7 +18,7 @@ static uint32_t vertex(uint32_t vertices) {
 }
 
 int main(int count, char **arguments) {
-  uint32_t vertices = 1u << (count > 1 ? atoi(arguments[1]) : 19), edges = vertices * 16;
+  uint32_t vertices = 1u << (count > 1 ? atoi(arguments[1]) : 18), edges = vertices * 16;
   int rounds = count > 2 ? atoi(arguments[2]) : 12;
   uint32_t *list = malloc(8ul * edges), *first = calloc(vertices + 2, 4);
   for (uint32_t edge = 0; edge < edges; edge++) {
@@ -32,9 +32,9 @@ int main(int count, char **arguments) {
     from[first[list[2 * edge + 1] + 1]++] = list[2 * edge];
     degree[list[2 * edge]]++;
   }
-  free(list);
   double *rank = malloc(8ul * vertices), *share = malloc(8ul * vertices);
-  for (uint32_t at = 0; at < vertices; at++) rank[at] = 1.0 / vertices;
+  for (uint32_t at = 0; at < vertices; at++) rank[at] = share[at] = 1.0 / vertices;
+  free(list);
   for (int round = 0; round < rounds; round++) {
     if (round == rounds - 3) puts("begin");
     for (uint32_t at = 0; at < vertices; at++) share[at] = degree[at] ? rank[at] / degree[at] : 0;

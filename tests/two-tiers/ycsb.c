@@ -9,9 +9,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define RECORDS 30000ul
-#define WARM_UP 120000ul
-#define MEASURED 40000ul
+#define RECORDS 26000ul
+#define WARM_UP 50000ul
+#define MEASURED 12000ul
 #define THETA 0.99
 
 static uint64_t state = 88172645463325252ull;

@@ -1,27 +1,22 @@
 //! `tombolo tier`: pages of one process in two tiers of memory.
 
+mod loading;
+
 use std::collections::BTreeMap;
-use std::env;
 use std::ffi::OsString;
-use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use tombolo_tiering::{Options, Policy, Severity, stats_of};
 
 use crate::cli::size;
 use crate::output::{Format, PROBLEMS, pairs, print, say};
-
-/// What is loaded into programs.
-const LIBRARY: &str = "libtombolo_preload.so";
-/// How many bytes of a program are looked at for its kind.
-const HEAD_BYTES: usize = 4096;
 
 pub(crate) const CHECK: &str = "\
 Say why pages would not move between two tiers of memory on this machine.
@@ -38,8 +33,13 @@ A library is loaded into the program, which replaces none of its functions: it f
 come from the fast node while their pages fit into --fast, and then from the slow one. The policy \
 moves pages while the program uses them.
 
+The library is libtombolo_preload.so, which cargo build --release -p tombolo-preload builds. \
+Without it the program does not run.
+
 Without --slow both tiers are of node 0: all mechanisms work, and nothing becomes faster. A program \
-whose pages cannot move runs as it would without this command, and one line says why. A child of \
+whose pages cannot move runs as it would without this command, and one line says why: the kernel \
+moves no pages, or the program is linked statically, is a 32-bit one, or runs with the rights of \
+another user (setuid). A child of \
 fork() that runs no other program has no tiers.";
 
 const RUN_EXAMPLES: &str = "\
@@ -78,6 +78,10 @@ pub(crate) struct TierRunArgs {
     /// Which pages move: none, tpp, nomad or break-even.
     #[arg(long, value_name = "P", default_value_t = Policy::Nomad)]
     policy: Policy,
+    /// The library that is loaded into the program. Without it the one is taken that lies beside
+    /// this command, in lib beside it, or in lib beside its folder.
+    #[arg(long, value_name = "FILE")]
+    library: Option<PathBuf>,
     /// The program, and its arguments.
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
@@ -145,8 +149,9 @@ fn start(args: &TierRunArgs) -> Result<ExitCode> {
     let (program, arguments) = args.program.split_first().context("name a program to run")?;
     let mut command = Command::new(program);
     command.args(arguments);
-    match library_for(Path::new(program)) {
-        Ok(library) => {
+    let library = loading::library(args.library.as_deref())?;
+    match can_have_tiers(Path::new(program)) {
+        Ok(()) => {
             let options = Options {
                 far_node: args.slow,
                 near_bytes: args.fast.map_or(usize::MAX, |bytes| bytes as usize),
@@ -157,7 +162,7 @@ fn start(args: &TierRunArgs) -> Result<ExitCode> {
                 eprintln!("tombolo: both tiers are of node 0, so nothing becomes faster");
             }
             command.env(Options::VARIABLE, options.to_string());
-            command.env("LD_PRELOAD", with_others(library));
+            command.env("LD_PRELOAD", loading::with_others(library));
         }
         Err(reason) => eprintln!("tombolo: this program runs without tiers: {reason:#}"),
     }
@@ -165,62 +170,10 @@ fn start(args: &TierRunArgs) -> Result<ExitCode> {
     Err(error).with_context(|| format!("cannot run {}", Path::new(program).display()))
 }
 
-/// The library, if it can be loaded into the program and pages can move.
-fn library_for(program: &Path) -> Result<PathBuf> {
+/// Whether pages can move, and the library can be loaded into the program.
+fn can_have_tiers(program: &Path) -> Result<()> {
     tombolo_tiering::probe()?;
-    if let Some(found) = find(program)
-        && !is_dynamic(&found)
-    {
-        bail!("{} is linked statically, and nothing can be loaded into it", found.display());
-    }
-    let here = env::current_exe().context("cannot find this command's own file")?;
-    let folders = [here.parent(), here.parent().and_then(Path::parent)];
-    let mut places = folders
-        .into_iter()
-        .flatten()
-        .flat_map(|folder| [folder.join(LIBRARY), folder.join("lib").join(LIBRARY)]);
-    places.find(|place| place.is_file()).with_context(|| {
-        format!("there is no {LIBRARY} beside this command; put it there, or build tombolo-preload")
-    })
-}
-
-/// Where the program is, as a shell finds it.
-fn find(program: &Path) -> Option<PathBuf> {
-    if program.components().count() > 1 {
-        return Some(program.to_owned());
-    }
-    let folders = env::var_os("PATH")?;
-    env::split_paths(&folders).map(|folder| folder.join(program)).find(|file| file.is_file())
-}
-
-/// Whether a dynamic loader starts it; scripts have interpreters, of which the same is not asked.
-fn is_dynamic(program: &Path) -> bool {
-    const INTERPRETER: u32 = 3;
-    let Ok(mut head) = fs::read(program) else { return true };
-    head.truncate(HEAD_BYTES);
-    let number = |at: usize, bytes: usize| {
-        let found = head.get(at..at + bytes)?;
-        Some(found.iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte)))
-    };
-    if !head.starts_with(b"\x7fELF\x02\x01") {
-        return true;
-    }
-    let (Some(start), Some(size), Some(count)) = (number(32, 8), number(54, 2), number(56, 2))
-    else {
-        return true;
-    };
-    let kind = |index: u64| number((start + index * size) as usize, 4);
-    (0..count).any(|index| kind(index) == Some(u64::from(INTERPRETER)))
-}
-
-/// The library before those that are loaded already.
-fn with_others(library: PathBuf) -> OsString {
-    let mut all = library.into_os_string();
-    if let Some(others) = env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
-        all.push(":");
-        all.push(others);
-    }
-    all
+    loading::check(program)
 }
 
 fn stat(args: &TierStatArgs) -> Result<()> {
@@ -253,19 +206,6 @@ fn show(rows: &[(String, u64)], format: Format) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_cannot_be_loaded_into_is_told_apart() {
-        assert!(is_dynamic(&env::current_exe().unwrap()));
-        let file = tempfile::NamedTempFile::new().unwrap();
-        // A program without an entry that names a loader.
-        let mut elf = vec![0; 64];
-        elf[..6].copy_from_slice(b"\x7fELF\x02\x01");
-        fs::write(file.path(), &elf).unwrap();
-        assert!(!is_dynamic(file.path()));
-        fs::write(file.path(), "#!/bin/sh\n").unwrap();
-        assert!(is_dynamic(file.path()));
-    }
 
     #[test]
     fn nodes_are_named() {

@@ -44,6 +44,58 @@ select count(*), sum(c), sum(length(b)) from t;
 pragma integrity_check;
 ";
 
+/// Mappings that are written, remapped, given up and unmapped again and again, beside one that
+/// stays. At the end the process is killed, and a child of its goes on.
+const CHANGES: &str = "
+import ctypes, mmap, os, random, signal, sys
+PAGE, SIZE = 4096, 8 << 20
+libc = ctypes.CDLL(None)
+def area():
+    return mmap.mmap(-1, SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+def fill(area, seed):
+    for at in range(0, len(area), PAGE):
+        area[at:at + 4] = (at // PAGE * 7 + seed).to_bytes(4, 'little')
+def check(area, seed, given_up=()):
+    for at in range(0, SIZE, PAGE):
+        expected = 0 if at in given_up else at // PAGE * 7 + seed
+        found = int.from_bytes(area[at:at + 4], 'little')
+        assert found == expected, (at, found, expected)
+random.seed(2)
+stays = area()
+fill(stays, 5)
+for turn in range(60):
+    other = area()
+    fill(other, turn)
+    given_up = set(random.sample(range(0, SIZE, PAGE), 200))
+    for at in given_up:
+        other.madvise(mmap.MADV_DONTNEED, at, PAGE)
+    check(other, turn, given_up)
+    if turn % 2:
+        other.resize(SIZE + (4 << 20))
+        check(other, turn, given_up)
+        other[SIZE + PAGE] = 3
+        assert other[SIZE + PAGE] == 3 and other[-1] == 0
+    if turn % 3 == 0:
+        start = ctypes.addressof(ctypes.c_char.from_buffer(stays))
+        if libc.mlock(ctypes.c_void_p(start), ctypes.c_size_t(64 * PAGE)) == 0:
+            check(stays, 5)
+            libc.munlock(ctypes.c_void_p(start), ctypes.c_size_t(64 * PAGE))
+    other.close()
+    check(stays, 5)
+parent, (reads, writes) = os.getpid(), os.pipe()
+if os.fork() == 0:
+    os.close(writes)
+    # Until the parent is gone.
+    os.read(reads, 1)
+    check(stays, 5)
+    fill(stays, 9)
+    check(stays, 9)
+    print('the child has all', flush=True)
+    os._exit(0)
+print('killed', flush=True)
+os.kill(parent, signal.SIGKILL)
+";
+
 fn library() -> PathBuf {
     let mut folder = std::env::current_exe().unwrap();
     folder.pop();
@@ -103,4 +155,19 @@ fn options_that_are_wrong_are_said_and_the_program_runs() {
         .unwrap();
     assert_eq!(output.stdout, b"fine\n");
     assert!(String::from_utf8_lossy(&output.stderr).contains("runs without tiers"));
+}
+
+/// A mapping that was remapped lost its parked pages: the message that its old address is unmapped
+/// was served before they had followed to the new one.
+///
+/// Also: all threads of a process with tiers are killed at once, and nothing waits for them.
+#[test]
+fn mappings_change_as_they_do_without_and_a_child_outlives_its_parent() {
+    if !pages_move() {
+        return;
+    }
+    let Some(output) = run("python3", &["-c", CHANGES], true) else { return };
+    let said = String::from_utf8_lossy(&output.stdout);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("killed") && said.contains("the child has all"), "{said}{error}");
 }

@@ -251,7 +251,7 @@ impl Page {
                 is_idle && !is_closed && self.phase == Phase::Loose && self.mapped.is_some()
             }
             Action::Promote | Action::Demote => is_idle,
-            Action::Step => !is_idle && !(is_closed && self.is_next_in_gap()),
+            Action::Step => !(is_idle || is_closed && self.is_next_in_gap()),
             Action::Sweep => is_idle && !is_closed && self.phase == Phase::Shadowed,
             Action::GiveUp => is_here && self.removal == Removal::Never,
             Action::ReadMessage => self.removal == Removal::Told && self.gate_is_free(),

@@ -52,7 +52,7 @@ impl Server<'_> {
             loop {
                 messages.append(&mut again);
                 self.kernel.areas.read(&mut messages)?;
-                again.extend(messages.drain(..).filter(|&message| !self.serve(message)));
+                self.serve_all(&mut messages, &mut again);
                 // The gate stays closed: a parked page that came back to its old address now would
                 // be missing at the new one.
                 if !again.iter().any(|message| matches!(message, Message::Remap(..))) {
@@ -67,6 +67,18 @@ impl Server<'_> {
             drop(gate);
         }
         Ok(())
+    }
+
+    /// Serves messages; those that are not done are left over, in their order. Behind pages that
+    /// have still to follow to another address, all are: the next message tells that their old
+    /// address is unmapped, and would give them up.
+    fn serve_all(&self, messages: &mut Vec<Message>, left: &mut Vec<Message>) {
+        let mut is_following = false;
+        left.extend(messages.drain(..).filter(|&message| {
+            let is_left = is_following || !self.serve(message);
+            is_following |= is_left && matches!(message, Message::Remap(..));
+            is_left
+        }));
     }
 
     /// Does what a message asks for; whether it is done.
@@ -86,12 +98,23 @@ impl Server<'_> {
             let is_here = area.word(page).get().phase() != Phase::Gone;
             is_here.then_some((number, area, page))
         });
-        let Some((number, area, page)) = found else { return self.wake_at(address) };
+        let Some((number, area, page)) = found else { return self.fill_other(address) };
         match area.word(page).get().phase() {
             Phase::Parked => self.hint(number, &area, page),
             Phase::Gone => self.wake_at(address),
             Phase::Out => false,
             _ => self.fill(&area, page),
+        }
+    }
+
+    /// A page that is registered and of no area: the program has made a mapping larger, and the
+    /// kernel serves all of it alike.
+    fn fill_other(&self, address: usize) -> bool {
+        match self.kernel.areas.zero_at(address) {
+            Ok(()) => true,
+            Err(Refusal::Changing | Refusal::NoMemory) => false,
+            // It is there meanwhile, or not registered any more.
+            Err(_) => self.wake_at(address),
         }
     }
 

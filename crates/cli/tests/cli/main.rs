@@ -15,5 +15,6 @@ mod reference;
 mod saved;
 mod soak;
 mod streams;
+mod tier;
 mod tombolo;
 mod up;

@@ -246,6 +246,18 @@ impl Faults {
         progress(span.pages(), result, asked.zeropage)
     }
 
+    /// Fills the absent page at an address that is registered here with zeros; threads that wait
+    /// for it go on.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn zero_at(&self, address: usize) -> Result<(), Refusal> {
+        let start = (address - address % page_bytes()) as u64;
+        let range = uffdio_range { start, len: page_bytes() as u64 };
+        let mut asked = uffdio_zeropage { range, mode: 0, zeropage: 0 };
+        Ok(self.ask(UFFDIO_ZEROPAGE, &mut asked)?)
+    }
+
     /// Notes writes to these pages from here on; when it returns, no earlier write goes unnoted.
     ///
     /// # Errors
