@@ -13,6 +13,9 @@ use crate::index::RecordAt;
 use crate::partition::Entry;
 use crate::usage::Usage;
 
+/// A row, and its record if it is in the list by use.
+pub(crate) type Listed<M> = (Option<RecordAt>, Entry<M>);
+
 /// The shared rows of a partition. Some may have moved out since.
 pub(crate) struct SharedRows<M: Memory> {
     /// In the order in which the clock's hand comes to them, or they were shared.
@@ -48,7 +51,7 @@ impl<M: Memory> SharedRows<M> {
         &mut self,
         cat: &Cat<M>,
         usage: Option<Usage>,
-    ) -> Result<Option<(Option<RecordAt>, Entry<M>)>, TxError> {
+    ) -> Result<Option<Listed<M>>, TxError> {
         let Some(usage) = usage else {
             return Ok(self.queue.pop_front().map(|entry| (None, entry)));
         };
@@ -62,7 +65,7 @@ impl<M: Memory> SharedRows<M> {
     }
 
     /// Takes a row, another one each time.
-    pub(crate) fn take_any(&mut self) -> Option<(Option<RecordAt>, Entry<M>)> {
+    pub(crate) fn take_any(&mut self) -> Option<Listed<M>> {
         if let Some(entry) = self.queue.pop_front() {
             return Some((None, entry));
         }
