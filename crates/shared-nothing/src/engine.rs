@@ -274,11 +274,8 @@ impl<M: Memory, P: Protocol> SharedNothing<M, P> {
         }
     }
 
-    /// Answers the requests of other hosts that there are. Does not block.
-    ///
-    /// # Errors
-    /// That a queue in the pod is damaged.
-    pub fn serve(&self) -> Result<(), TxError> {
+    /// Answers the requests that there are.
+    pub(crate) fn serve(&self) -> Result<(), TxError> {
         for _ in 0..self.branches.len() {
             let branch = |slot: Slot| self.branch(slot.from, slot.worker);
             let taken = self.queue.take(|taken| (taken, branch(taken.slot)));

@@ -13,8 +13,8 @@ use crate::index::RecordAt;
 use crate::partition::Entry;
 use crate::usage::Usage;
 
-/// A shared row, with its record if it is in the list by use.
-type Listed<M> = (Option<RecordAt>, Entry<M>);
+/// A row, and its record if it is in the list by use.
+pub(crate) type Listed<M> = (Option<RecordAt>, Entry<M>);
 
 /// The shared rows of a partition. Some may have moved out since.
 pub(crate) struct SharedRows<M: Memory> {

@@ -1,7 +1,9 @@
 //! A database in virtual time: its hosts, their workers, dispatchers and loggers.
 //!
-//! A host has a core for each worker, one for its dispatcher, which answers other hosts and does
-//! the background work, and one for its logger. Setting up, loading and sharing rows take no time.
+//! A host has a core for each worker, one for its dispatcher, which does the background work, and
+//! one for its logger. Requests of other hosts are handed to workers, as published: a worker
+//! answers when it begins a transaction, and while it waits itself. Setting up, loading and sharing
+//! rows take no time.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -23,9 +25,6 @@ use super::subject::{Plan, Shared, Subject};
 
 /// How often a dispatcher does background work, and a logger looks for an epoch that has ended.
 const TICK: Duration = Duration::from_millis(1);
-
-/// How often a dispatcher looks for requests.
-const LOOK: Duration = Duration::from_micros(1);
 
 type Log = Logger<TimedMemory, TimedStorage>;
 type Shelf<T> = Rc<RefCell<Option<T>>>;
@@ -260,11 +259,7 @@ where
         self.simulation.spawn(host, cores - 2, move |memory| {
             while dispatching.goes_on() {
                 dispatching.note(engine.tick());
-                let next = memory.uptime() + TICK;
-                while dispatching.goes_on() && memory.uptime() < next {
-                    dispatching.note(engine.serve());
-                    memory.sleep(LOOK);
-                }
+                memory.sleep(TICK);
             }
         });
         let (shelf, logging) = (Rc::clone(&self.loggers[host]), stretch.clone());

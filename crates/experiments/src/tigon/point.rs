@@ -6,27 +6,41 @@ use anyhow::Result;
 use tombolo_oltp::Workload;
 use tombolo_oltp::tpcc::{Scale, TpccAsPublished, schema};
 use tombolo_oltp::ycsb::{self, Ycsb, YcsbOptions};
-use tombolo_tigon::Tigon;
+use tombolo_shared_nothing::{Ds2pl, Sundial};
+use tombolo_tigon::{Coherence, Tigon, Variant, Victims};
 use tombolo_timing::TimedMemory;
 
 use super::TigonSettings;
+use super::charged::{Charged, Steps};
 use super::lab::{Lab, Ran};
-use super::subject::{LOG_BUFFER_BYTES, Plan, Subject};
+use super::subject::{BRANCH_BUFFER_BYTES, LOG_BUFFER_BYTES, Plan, Subject};
 
 /// Workers of a host, as in the paper.
 const WORKERS: u16 = 3;
 
+/// Workers of a host whose third thread sends and receives messages, as in the paper.
+const WORKERS_BESIDE_IO: u16 = 2;
+
+/// What a message over a network takes: half of a round trip of 58 to 71 us over TCP between
+/// virtual machines of one computer, as measured with the published source.
+const NETWORK: Duration = Duration::from_micros(30);
+
 /// TPC-C's warehouses of a host: one for each worker.
 const WAREHOUSES: u32 = 3;
 
-/// Rows of a host under YCSB.
-const ROWS: f64 = 300_000.0;
+/// Thousand rows of a host under YCSB, where nothing else is said.
+pub(super) const ROWS: u32 = 300;
 
 /// SCR of all hosts where nothing else is said, in MiB.
 pub(super) const SCR_MIB: u32 = 200;
 
-/// LNR for shared rows, in MiB: more than all rows take.
+/// More SCR than all shared rows take.
+pub(super) const UNLIMITED_SCR_MIB: u32 = 4096;
+
+/// LNR for shared rows, in MiB: more than all rows take. And for each thousand rows of a host
+/// under YCSB, where they are many.
 const LNR_MIB: f64 = 6000.0;
+const LNR_MIB_OF_ROWS: f64 = 9.0;
 
 /// The least LNR for shared rows.
 const LEAST_LNR_BYTES: u64 = 64 << 20;
@@ -37,6 +51,10 @@ const SCR_SPARE_BYTES: u64 = 4 << 20;
 
 /// A database warms up in stretches of this length.
 const WARM_UP: Duration = Duration::from_millis(5);
+
+/// And in so many stretches where hosts read each other's rows: so that most rows that are read
+/// often were read before by all.
+const WARM_UPS_OF_READERS: u32 = 4;
 
 /// It does so until as many rows move out as in, but for this share, or one row of so many
 /// transactions moves.
@@ -55,15 +73,80 @@ pub(super) const EPOCH_MS: u32 = 10;
 /// A system that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum System {
-    Tigon,
+    Tigon(Variant),
+    Sundial(Messages),
+    Ds2pl(Messages),
+}
+
+/// How hosts of a shared-nothing database send each other messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Messages {
+    /// Over a network, by a thread that could be a worker.
+    Network,
+    /// Through the pod's memory, likewise.
+    Pod,
+    /// Through the pod's memory, and that thread is a worker.
+    PodAndWorker,
+}
+
+const fn coherence(coherence: Coherence) -> System {
+    System::Tigon(Variant { coherence, ..Variant::USUAL })
+}
+
+const fn victims(victims: Victims) -> System {
+    System::Tigon(Variant { victims, ..Variant::USUAL })
 }
 
 impl System {
-    pub(super) const ALL: [Self; 1] = [Self::Tigon];
+    pub(super) const TIGON: Self = Self::Tigon(Variant::USUAL);
+    pub(super) const NO_SWCC: Self = coherence(Coherence::Hardware);
+    pub(super) const NON_TEMPORAL: Self = coherence(Coherence::Uncached);
+    pub(super) const NO_SHARED_READER: Self = coherence(Coherence::OneReader);
+    pub(super) const LRU: Self = victims(Victims::LeastRecentlyUsed);
+    pub(super) const FIFO: Self = victims(Victims::First);
+    pub(super) const NO_SHORTCUTS: Self =
+        Self::Tigon(Variant { shortcuts: false, ..Variant::USUAL });
+    pub(super) const NO_DIRTY_BIT: Self =
+        Self::Tigon(Variant { dirty_bit: false, ..Variant::USUAL });
+    pub(super) const NO_NEXT_KEY_LOCKS: Self =
+        Self::Tigon(Variant { next_key_locks: false, ..Variant::USUAL });
+    pub(super) const SUNDIAL: Self = Self::Sundial(Messages::PodAndWorker);
+    pub(super) const DS2PL: Self = Self::Ds2pl(Messages::PodAndWorker);
+
+    /// Those that figures compare.
+    pub(super) const COMPARED: [Self; 3] = [Self::TIGON, Self::SUNDIAL, Self::DS2PL];
 
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::Tigon => "Tigon",
+            Self::NO_SWCC => "NoSWcc",
+            Self::NON_TEMPORAL => "NonTemporal",
+            Self::NO_SHARED_READER => "NoSharedReader",
+            Self::LRU => "Tigon, LRU",
+            Self::FIFO => "Tigon, FIFO",
+            Self::NO_SHORTCUTS => "Tigon without shortcuts",
+            Self::NO_DIRTY_BIT => "Tigon without dirty bits",
+            Self::NO_NEXT_KEY_LOCKS => "Tigon without next-key locks",
+            Self::Tigon(_) => "Tigon",
+            Self::Sundial(Messages::Network) => "Sundial-NET",
+            Self::Sundial(Messages::Pod) => "Sundial-CXL",
+            Self::Sundial(Messages::PodAndWorker) => "Sundial+",
+            Self::Ds2pl(Messages::Network) => "DS2PL-NET",
+            Self::Ds2pl(Messages::Pod) => "DS2PL-CXL",
+            Self::Ds2pl(Messages::PodAndWorker) => "DS2PL+",
+        }
+    }
+
+    fn messages(self) -> Option<Messages> {
+        match self {
+            Self::Tigon(_) => None,
+            Self::Sundial(messages) | Self::Ds2pl(messages) => Some(messages),
+        }
+    }
+
+    fn workers(self) -> u16 {
+        match self.messages() {
+            None | Some(Messages::PodAndWorker) => WORKERS,
+            Some(Messages::Network | Messages::Pod) => WORKERS_BESIDE_IO,
         }
     }
 }
@@ -93,13 +176,19 @@ pub(super) struct Point {
     pub(super) snoop_factor: u32,
     /// For how many epochs it is measured, if they take longer than is usual.
     pub(super) epochs: u32,
+    /// Thousand rows of a host under YCSB, at full scale.
+    pub(super) rows: u32,
+    /// The skew of YCSB, in hundredths.
+    pub(super) theta: u32,
+    /// Whether operations take as long as those of the published source.
+    pub(super) has_published_steps: bool,
 }
 
 impl Point {
     /// As published for most figures, on eight hosts.
     pub(super) fn new(load: Load) -> Self {
         Self {
-            system: System::Tigon,
+            system: System::TIGON,
             load,
             hosts: 8,
             scr_mib: SCR_MIB,
@@ -108,6 +197,9 @@ impl Point {
             is_logged: true,
             snoop_factor: 1,
             epochs: 1,
+            rows: ROWS,
+            theta: 70,
+            has_published_steps: true,
         }
     }
 
@@ -127,9 +219,10 @@ impl Point {
             }
             Load::Ycsb { reads, cross } => {
                 let options = YcsbOptions {
-                    rows: ((ROWS * settings.scale) as u32).max(300),
+                    rows: scaled(self.rows * 1000).max(300),
                     reads_percent: reads,
                     cross_percent: cross,
+                    theta: f64::from(self.theta) / 100.0,
                     ..YcsbOptions::new(self.hosts.into())
                 };
                 self.run(settings, Ycsb::as_published(options, settings.seed), &[ycsb::TABLE])
@@ -148,7 +241,11 @@ impl Point {
         W::Input: 'static,
     {
         match self.system {
-            System::Tigon => self.run_on::<Tigon<TimedMemory>, W>(settings, workload, tables),
+            System::Tigon(_) => self.run_on::<Tigon<TimedMemory>, W>(settings, workload, tables),
+            System::Sundial(_) => {
+                self.run_on::<Sundial<TimedMemory>, W>(settings, workload, tables)
+            }
+            System::Ds2pl(_) => self.run_on::<Ds2pl<TimedMemory>, W>(settings, workload, tables),
         }
     }
 
@@ -167,11 +264,17 @@ impl Point {
         profile.coherence.snoop_ns += more;
         let tables = if self.starts_shared { tables } else { &[] };
         let plan = self.plan(settings, &workload);
-        let mut lab = Lab::<S, W>::create(profile, &plan, workload, (settings.seed, tables))?;
-        for _ in 0..MOST_WARM_UPS {
+        let mut lab =
+            Lab::<Charged<S>, W>::create(profile, &plan, workload, (settings.seed, tables))?;
+        let reads_others = matches!(self.load, Load::Ycsb { cross, .. } if cross > 0);
+        let least = if reads_others { WARM_UPS_OF_READERS } else { 1 };
+        for number in 1..=MOST_WARM_UPS {
             let ran = lab.run(WARM_UP, false)?;
             let (moved_in, moved_out) = (ran.shared.moved_in, ran.shared.moved_out);
             let few = moved_in + moved_out <= ran.commits / FEW_MOVES;
+            if number < least {
+                continue;
+            }
             if few || moved_in.abs_diff(moved_out) as f64 <= STEADY * moved_in as f64 {
                 break;
             }
@@ -187,18 +290,33 @@ impl Point {
     fn plan(&self, settings: &TigonSettings, workload: &impl Workload) -> Plan {
         let bytes = |mib: f64| (mib * settings.scale * f64::from(1 << 20)) as u64;
         let (hosts, budget) = (u64::from(self.hosts), bytes(self.scr_mib.into()));
-        let buffers = hosts * u64::from(WORKERS) * LOG_BUFFER_BYTES;
+        let (workers, messages) = (self.system.workers(), self.system.messages());
+        let buffer = match messages {
+            None => LOG_BUFFER_BYTES,
+            Some(_) => hosts * BRANCH_BUFFER_BYTES,
+        };
         // Rows that come back and nodes that split need some besides.
         let scr_bytes = budget + budget / 2 + SCR_SPARE_BYTES;
+        let lnr_mib = LNR_MIB.max(LNR_MIB_OF_ROWS * f64::from(self.rows));
+        let lnr_bytes = bytes(lnr_mib).max(LEAST_LNR_BYTES) + hosts * u64::from(workers) * buffer;
         Plan {
             hosts: self.hosts,
-            workers: WORKERS,
+            workers,
             partitions: workload.partitions(),
             tables: workload.tables(),
-            bytes: (scr_bytes, bytes(LNR_MIB).max(LEAST_LNR_BYTES) + buffers),
+            bytes: (scr_bytes, lnr_bytes),
             scr_budget: budget / hosts,
             epoch: Duration::from_millis(self.epoch_ms.into()),
             is_logged: self.is_logged,
+            variant: match self.system {
+                System::Tigon(variant) => variant,
+                System::Sundial(_) | System::Ds2pl(_) => Variant::USUAL,
+            },
+            message_cost: match messages {
+                Some(Messages::Network) => NETWORK,
+                _ => Duration::ZERO,
+            },
+            steps: if self.has_published_steps { Steps::PUBLISHED } else { Steps::OURS },
         }
     }
 }

@@ -8,12 +8,23 @@ use tombolo_database::log::{GroupCommit, GroupSettings};
 use tombolo_database::{Engine, TableId, TableSpec, TxError};
 use tombolo_host::Host;
 use tombolo_memory::LINE_BYTES;
-use tombolo_pod::{Layout, Pod};
-use tombolo_tigon::{KIND, Options, Shape, Tigon};
+use tombolo_pod::{Area, Kind, Layout, Pod};
+use tombolo_shared_nothing::{Protocol, SharedNothing};
+use tombolo_tigon::{KIND, Options, Shape, Tigon, Variant};
 use tombolo_timing::TimedMemory;
+
+use super::charged::Steps;
 
 /// Bytes of each worker's log buffer, as in the paper.
 pub(super) const LOG_BUFFER_BYTES: u64 = 4 << 20;
+
+/// Bytes of the log buffer that each host of a shared-nothing database has for each worker of all
+/// hosts.
+pub(super) const BRANCH_BUFFER_BYTES: u64 = 1 << 20;
+
+/// Bytes of a message of a shared-nothing database: of all that a transaction of the workloads
+/// changes at one host.
+const MESSAGE_BYTES: u64 = 16 << 10;
 
 /// What a database is made for.
 #[derive(Clone, Debug)]
@@ -28,6 +39,18 @@ pub(super) struct Plan {
     pub(super) scr_budget: u64,
     pub(super) epoch: Duration,
     pub(super) is_logged: bool,
+    /// Which Tigon it is, if it is Tigon.
+    pub(super) variant: Variant,
+    /// What a message costs its sender, if hosts send messages over a network.
+    pub(super) message_cost: Duration,
+    /// What each operation takes besides.
+    pub(super) steps: Steps,
+}
+
+impl Plan {
+    fn commit(&self) -> GroupSettings {
+        GroupSettings { epoch: self.epoch, ..GroupSettings::default() }
+    }
 }
 
 /// What the hosts of a database have done so far, and what they take.
@@ -54,14 +77,18 @@ pub(super) trait Subject: Engine + Sized + 'static {
     /// Its epochs and its log.
     fn group(&self) -> &Arc<GroupCommit<TimedMemory>>;
 
-    /// Answers the requests of other hosts that there are.
-    fn serve(&self) -> Result<(), TxError>;
-
     /// Shares the rows of a table, before the first transaction, as far as the engine shares rows.
     fn share(&self, table: TableId) -> Result<(), TxError>;
 
     /// What this host has done so far.
     fn shared(&self) -> Shared;
+}
+
+/// A host, and the area of the pod's database.
+fn area(memory: TimedMemory, kind: Kind) -> Result<(Arc<Host<TimedMemory>>, Area<TimedMemory>)> {
+    let host = Host::join(Pod::open(memory)?)?;
+    let area = host.pod().areas().find(|area| area.layout().kind == kind);
+    Ok((host, area.context("the pod has no database")?))
 }
 
 impl Subject for Tigon<TimedMemory> {
@@ -78,15 +105,12 @@ impl Subject for Tigon<TimedMemory> {
     }
 
     fn join(memory: TimedMemory, plan: &Plan) -> Result<Self> {
-        let host = Host::join(Pod::open(memory)?)?;
-        let mut areas = host.pod().areas();
-        let area = areas.find(|area| area.layout().kind == KIND);
-        let area = area.context("the pod has no database")?;
-        let commit = GroupSettings { epoch: plan.epoch, ..GroupSettings::default() };
+        let (host, area) = area(memory, KIND)?;
         let options = Options {
             scr_budget: Some(plan.scr_budget),
-            commit,
+            commit: plan.commit(),
             is_logged: plan.is_logged,
+            variant: plan.variant,
             ..Options::new(plan.tables.clone())
         };
         Ok(Self::join(&host, area, options)?)
@@ -94,10 +118,6 @@ impl Subject for Tigon<TimedMemory> {
 
     fn group(&self) -> &Arc<GroupCommit<TimedMemory>> {
         self.log()
-    }
-
-    fn serve(&self) -> Result<(), TxError> {
-        Self::serve(self)
     }
 
     fn share(&self, table: TableId) -> Result<(), TxError> {
@@ -117,5 +137,45 @@ impl Subject for Tigon<TimedMemory> {
             messages: 2 * moves.requests,
             scr_bytes: moves.scr_bytes,
         }
+    }
+}
+
+impl<P: Protocol> Subject for SharedNothing<TimedMemory, P> {
+    fn layout(plan: &Plan) -> Result<Layout> {
+        let shape = tombolo_shared_nothing::Shape {
+            homes: plan.hosts,
+            partitions: plan.partitions,
+            tables: plan.tables.len() as u16,
+            workers: plan.workers,
+            log_buffer_bytes: BRANCH_BUFFER_BYTES,
+            message_bytes: MESSAGE_BYTES,
+        };
+        let (scr_bytes, lnr_bytes) = plan.bytes;
+        Ok(tombolo_shared_nothing::plan::<P>(scr_bytes, lnr_bytes, shape)?)
+    }
+
+    fn join(memory: TimedMemory, plan: &Plan) -> Result<Self> {
+        let (host, area) = area(memory, P::KIND)?;
+        let options = tombolo_shared_nothing::Options {
+            commit: plan.commit(),
+            is_logged: plan.is_logged,
+            message_cost: plan.message_cost,
+            ..tombolo_shared_nothing::Options::new(plan.tables.clone())
+        };
+        Ok(Self::join(&host, area, options)?)
+    }
+
+    fn group(&self) -> &Arc<GroupCommit<TimedMemory>> {
+        self.log()
+    }
+
+    /// Rows stay at home.
+    fn share(&self, _: TableId) -> Result<(), TxError> {
+        Ok(())
+    }
+
+    fn shared(&self) -> Shared {
+        let messages = self.messages();
+        Shared { messages: messages.requests + messages.replies, ..Shared::default() }
     }
 }

@@ -1,4 +1,4 @@
-use super::point::Load;
+use super::point::{Load, Messages, System};
 use super::*;
 
 fn tiny() -> TigonSettings {
@@ -41,6 +41,42 @@ fn what_commits_becomes_durable() {
 fn workers_that_first_read_a_replicated_table_at_once_go_on() {
     let point = Point { epoch_ms: 1, ..Point::new(Load::Tpcc { orders: 0, payments: 0 }) };
     assert!(point.measure(&tiny()).unwrap().commits > 0);
+}
+
+/// On one host, half of the transactions take what one worker of the published source was measured
+/// to take, in microseconds.
+#[test]
+fn published_steps_come_to_what_was_measured() {
+    let settings = TigonSettings { scale: 0.01, ..tiny() };
+    for (reads, measured) in [(100, 1e3 / 108.0), (50, 1e3 / 26.0)] {
+        let point = Point { hosts: 1, ..Point::new(Load::Ycsb { reads, cross: 0 }) };
+        let half = point.measure(&settings).unwrap().commit_us[0];
+        assert!((half / measured - 1.0).abs() < 0.1, "{half} us instead of {measured} us");
+    }
+}
+
+#[test]
+fn every_system_runs() {
+    let variants = [
+        System::NO_SWCC,
+        System::NON_TEMPORAL,
+        System::NO_SHARED_READER,
+        System::LRU,
+        System::FIFO,
+        System::NO_SHORTCUTS,
+        System::NO_DIRTY_BIT,
+        System::NO_NEXT_KEY_LOCKS,
+    ];
+    let messages = [Messages::Network, Messages::Pod, Messages::PodAndWorker];
+    let others = messages.map(System::Sundial).into_iter().chain(messages.map(System::Ds2pl));
+    let load = Load::Tpcc { orders: 60, payments: 90 };
+    for system in variants.into_iter().chain(others) {
+        let ran = Point { system, ..two_hosts(load) }.measure(&tiny()).unwrap();
+        assert!(ran.commits > 20, "{system:?}: {ran:?}");
+        assert_eq!(ran.durable, ran.commits, "{system:?}");
+        let has_asked = matches!(system, System::Tigon(_)) || ran.shared.messages > 0;
+        assert!(has_asked, "{system:?}: {ran:?}");
+    }
 }
 
 #[test]
