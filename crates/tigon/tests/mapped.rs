@@ -163,7 +163,7 @@ fn rows_that_were_shared_before_do_not_count_as_moved_in() {
     let key = |number: u32| [0u32.to_be_bytes(), number.to_be_bytes()].concat();
     let pod = pod(2, 2, &[table], None);
     (0..ROWS).for_each(|n| pod.hosts[0].load(TableId(0), &key(2 * n), &[1; 8]).unwrap());
-    while_ticking(&pod, || {
+    while_ticking(&pod.hosts, || {
         for number in 0..ROWS {
             let mut tx = pod.hosts[1].begin(0);
             assert_eq!(tx.get(TableId(0), &key(2 * number + 1)).unwrap(), None);

@@ -90,10 +90,11 @@ fn figure_4(measured: &Measured) -> Drawn {
 }
 
 fn rows_of_4ab(sketch: &mut Sketch, measured: &Measured) {
-    let families: [(&str, fn(Messages) -> System, f64, f64); 2] =
-        [("Sundial", System::Sundial, 1.39, 4.2), ("DS2PL", System::Ds2pl, 1.32, 3.9)];
-    for (name, system, local, remote) in families {
-        let [net, cxl, plus] = ALL_MESSAGES.map(system);
+    let families = [
+        ("Sundial", ALL_MESSAGES.map(System::Sundial), 1.39, 4.2),
+        ("DS2PL", ALL_MESSAGES.map(System::Ds2pl), 1.32, 3.9),
+    ];
+    for (name, [net, cxl, plus], local, remote) in families {
         let over = |one, other, load| measured.ratio(of(one, load), of(other, load));
         let says = |what: &str| format!("{name}, {what}");
         sketch.states(says("+ over -NET, 0/0"), local, over(plus, net, TPCC_LOCAL));
