@@ -37,7 +37,8 @@ pub(crate) struct NomadArgs {
     /// Only these: 1, 2, 7 to 16, table-2, table-3, table-4; all, unless given.
     #[arg(long, value_name = "FIGURES", value_delimiter = ',', value_parser = figure)]
     only: Vec<&'static str>,
-    /// How many powers of two machines and programs are larger than a 32nd of the paper's, or, below 0, smaller.
+    /// How many powers of two machines and programs are larger than a 32nd of the paper's, or,
+    /// below 0, smaller.
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(-5..=5))]
     scale: i32,
     /// Where the files go; files of the same names are overwritten.

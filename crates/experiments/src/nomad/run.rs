@@ -139,8 +139,8 @@ pub(super) struct Outcome {
     pub(super) shadows_gib: f64,
 }
 
-/// Memory of the fast tier that the system leaves to programs, in GiB: the paper has 30.7 GB of both
-/// tiers, of 32.
+/// Memory of the fast tier that the system leaves to programs, in GiB: the paper has 30.7 GB of
+/// both tiers, of 32.
 pub(super) const FAST: f64 = 14.7;
 /// The slow tier, for programs that fit and for those that do not.
 const SLOW: f64 = 16.0;
@@ -148,7 +148,8 @@ const SLOW_LARGE: f64 = 128.0;
 /// Rounds of the micro-benchmark, and the rest after each, in seconds.
 const ROUNDS: usize = 4;
 const REST: f64 = 10.0;
-/// What figure 1's larger working set leaves to other memory and free, in GiB: both do not fit else.
+/// What figure 1's larger working set leaves to other memory and free, in GiB: both do not fit
+/// else.
 const ROOM: f64 = 2.5;
 
 /// A program ready to run: its threads, where its pages lie, its rounds, and what it does.
