@@ -11,7 +11,7 @@ const SPARE: u64 = 32;
 pub(crate) fn clients_within_limit(wanted: usize) -> usize {
     let open = fs::read_dir("/proc/self/fd").map_or(SPARE, |files| files.count() as u64);
     let limit = getrlimit(Resource::Nofile);
-    let allowed = Rlimit { current: limit.maximum, ..limit.clone() };
+    let allowed = Rlimit { current: limit.maximum, ..limit };
     // The limit that there is counts where it cannot be raised.
     let current = match setrlimit(Resource::Nofile, allowed) {
         Ok(()) => limit.maximum,

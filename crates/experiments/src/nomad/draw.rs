@@ -338,8 +338,7 @@ fn figure_10(measured: &Measured) -> Drawn {
         let (nomad, memtis) = (cycles(Policy::Nomad), cycles(Policy::MEMTIS));
         let name = |what: &str| format!("{blocks} blocks: {what}, cycles");
         if blocks == 27 {
-            let why =
-                "Memtis sees each miss here, and keeps the hottest blocks where they were placed.";
+            let why = "Memtis sees each miss here, and half of the hottest blocks lie in fast memory from the start.";
             let says = "close to slow memory, 1077";
             judge(&mut sketch, name("Memtis"), says, memtis, within(650.0, 1200.0, why));
         }

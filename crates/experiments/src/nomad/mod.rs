@@ -166,3 +166,21 @@ pub fn draw_nomad(
     let measured = Measured { factor, runs: runs.into_iter().zip(outcomes).collect() };
     Ok(figures.iter().map(|figure| (figure.draw)(&measured)).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_come_out_and_say_why_statements_do_not_hold() {
+        let settings = NomadSettings { scale: -5, seed: 1 };
+        let drawn = draw_nomad(&NOMAD_FIGURES, settings, 2, &|_, _| {}).unwrap();
+        assert_eq!(drawn.len(), NOMAD_FIGURES.len());
+        for figure in &drawn {
+            assert!(!figure.places.is_empty() && !figure.rows.is_empty(), "{}", figure.id);
+            for row in &figure.rows {
+                assert_eq!(row.holds == Some(false), row.why.is_some(), "{row:?}");
+            }
+        }
+    }
+}

@@ -14,6 +14,8 @@ const LINES: u32 = 8;
 pub struct Chase {
     dice: Dice,
     zipfian: Zipfian,
+    /// Block of each rank, beginning with the hottest.
+    blocks: Vec<u32>,
     /// Order of the pages of each block.
     order: Vec<u32>,
     visits: u32,
@@ -30,9 +32,9 @@ impl Chase {
     /// If there are no blocks.
     pub fn new(blocks: u32, pages: u32, visits: u32, seed: u64) -> Self {
         let mut dice = Dice::new(seed);
-        let order = dice.order(pages);
+        let (ranked, order) = (dice.order(blocks), dice.order(pages));
         let zipfian = Zipfian::new(blocks.into(), 0.99);
-        Self { dice, zipfian, order, visits, left: visits, block: 0, used: 0 }
+        Self { dice, zipfian, blocks: ranked, order, visits, left: visits, block: 0, used: 0 }
     }
 }
 
@@ -44,7 +46,7 @@ impl Load for Chase {
                 return None;
             }
             self.left -= 1;
-            self.block = self.zipfian.rank(self.dice.unit()) as u32;
+            self.block = self.blocks[self.zipfian.rank(self.dice.unit()) as usize];
         }
         let pages = self.order.len() as u32;
         let page = self.block * pages + self.order[(self.used % pages) as usize];
