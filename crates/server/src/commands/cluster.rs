@@ -1,5 +1,5 @@
-//! `CLUSTER`: each host serves all keys, so it tells clients of clusters that it has all slots. They
-//! are never sent elsewhere.
+//! `CLUSTER`: each host serves all keys, so it tells clients of clusters that it has all slots.
+//! They are never sent elsewhere.
 
 use bytes::Bytes;
 
