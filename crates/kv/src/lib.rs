@@ -18,6 +18,7 @@ mod error;
 mod expiry;
 mod key;
 mod part;
+mod room;
 mod sites;
 mod store;
 mod timetable;

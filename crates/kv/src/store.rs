@@ -8,6 +8,7 @@ use tombolo_sharing::{Item, MAX_KEY_BYTES, Scheme};
 
 use crate::expiry::{Expiry, is_full};
 use crate::key::{is_marked, original, stored};
+use crate::room::KnownRoom;
 use crate::value::{
     Entry, HIGH_BYTES, PREFIX_BYTES, decode, decode_parts, encode_into, encode_prefix, is_near,
 };
@@ -43,6 +44,7 @@ pub enum Found<'a> {
 pub struct Store<S: Scheme> {
     pub(crate) objects: S,
     pub(crate) expiry: Expiry,
+    pub(crate) known_room: KnownRoom,
 }
 
 impl<S: Scheme> Store<S> {
@@ -51,7 +53,8 @@ impl<S: Scheme> Store<S> {
     /// # Errors
     /// As of [`Scheme::join`].
     pub fn join(pod: Pod<S::Memory>, options: S::Options) -> Result<Self, Error> {
-        Ok(Self { objects: S::join(pod, options)?, expiry: Expiry::new() })
+        let objects = S::join(pod, options)?;
+        Ok(Self { objects, expiry: Expiry::new(), known_room: KnownRoom::default() })
     }
 
     /// Leaves the pod: see [`Scheme::leave`].
@@ -295,14 +298,6 @@ impl<S: Scheme> Store<S> {
     pub fn check_key(&self, key: &[u8]) -> Result<(), Error> {
         let stored = stored(key);
         if stored.len() > MAX_KEY_BYTES { Err(too_long(&stored)) } else { Ok(()) }
-    }
-
-    /// Bytes of the pod for objects of any size: those that no object takes up, but for the rests
-    /// of chunks that have some.
-    pub fn room(&self) -> u64 {
-        let usage = self.objects.usage();
-        let taken = usage.lnr_used_bytes + usage.lnr_fragmented_bytes + usage.lnr_poisoned_bytes;
-        usage.lnr_bytes.saturating_sub(taken)
     }
 
     /// Removes `key`; whether it had a value.

@@ -160,3 +160,14 @@ fn expired_values_make_room() {
     assert_eq!(store.key_count().unwrap(), 10_000);
     assert_eq!(store.get(b"lasting9999").unwrap(), Some(lasting));
 }
+
+#[test]
+fn the_room_there_is_is_known() {
+    let Host { store, _folder } = host();
+    let empty = store.room();
+    assert!(empty > 8 << 20, "{empty}");
+    store.put(b"k", &Entry::lasting(vec![7; 4 << 20])).unwrap();
+    thread::sleep(Duration::from_millis(100));
+    let left = store.room();
+    assert!(left <= empty - (4 << 20), "{left} of {empty}");
+}

@@ -146,7 +146,7 @@ pub trait Store: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Bytes for values that are surely there.
+    /// Bytes for values that were there a moment ago.
     fn room(&self) -> u64 {
         0
     }

@@ -44,8 +44,8 @@ fn values(context: &Context<'_>, keys: &[Bytes]) -> Result<Vec<Reply>, Failure> 
     Ok(replies)
 }
 
-/// Room beyond what is needed that is enough, wherever it is.
-const SPARE_BYTES: u64 = 4 << 20;
+/// Room beyond what is needed that is enough, wherever it is, and whatever others put meanwhile.
+const SPARE_BYTES: u64 = 64 << 20;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Condition {
