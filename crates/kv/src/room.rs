@@ -17,8 +17,8 @@ pub(crate) struct KnownRoom {
 }
 
 impl<S: Scheme> Store<S> {
-    /// Bytes of the pod for objects of any size, as of at most 50 ms ago: those that no object takes
-    /// up, but for the rests of chunks that have some.
+    /// Bytes of the pod for objects of any size, as of at most 50 ms ago: those that no object
+    /// takes up, but for the rests of chunks that have some.
     pub fn room(&self) -> u64 {
         let (now_ms, known) = (self.now_ms(), &self.known_room);
         if now_ms >= known.until_ms.load(Ordering::Relaxed) {
