@@ -2,7 +2,7 @@
 //! afterwards.
 
 use tempfile::TempDir;
-use tombolo_database::{Engine, TableSpec};
+use tombolo_database::TableSpec;
 use tombolo_memory::Mapped;
 use tombolo_oltp::in_process::{open_all, run, while_ticking};
 use tombolo_oltp::tpcc::conditions::{self, When};
