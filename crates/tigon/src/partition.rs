@@ -21,6 +21,10 @@ use crate::sites;
 use crate::variant::Victims;
 use crate::victims::SharedRows;
 
+/// Epochs that a ghost stays for: the thread that has asked for it may have to wait for a processor
+/// before it comes to it.
+const GHOST_EPOCHS: u64 = 10;
+
 pub(crate) struct Partition<M: Memory> {
     pub(crate) index: Index,
     /// Bytes of a shared row.
@@ -229,10 +233,8 @@ impl<M: Memory> Partition<M> {
         if !self.open_gap(cat, &next, held)? {
             return Ok(Inserted::GapLocked);
         }
-        // As if it were deleted now, so that it stays until the epoch is over: a thread of another
-        // host may need time to come to the ghost that it has asked for.
-        let version = Version::first(cat.group.epoch());
-        let row = Row::new(false, version, &[], locks);
+        let row = Row::new(false, Version::default(), &[], locks);
+        row.content.lock().stays_until = cat.group.epoch() + GHOST_EPOCHS;
         rows.tree.insert(key, Arc::clone(&row));
         rows.ghosts.push_back((*key, Arc::clone(&row)));
         Ok(Inserted::Made(row))
@@ -439,11 +441,11 @@ impl<M: Memory> Partition<M> {
             return Ok(true);
         }
         // The next row with this key must have a greater version.
-        let deleted_in = content.version.epoch();
-        let is_over = deleted_in < cat.group.epoch();
+        let stays_until = content.version.epoch().max(content.stays_until);
+        let is_over = stays_until < cat.group.epoch();
         if !content.locks.is_free() || !cat.memory().check(sites::GHOST_EPOCH, is_over) {
             // Without a log no commit asks for another epoch.
-            cat.group.request(deleted_in);
+            cat.group.request(stays_until);
             return Ok(false);
         }
         content.is_removed = true;

@@ -36,6 +36,8 @@ pub(crate) struct Content {
     pub(crate) is_valid: bool,
     /// Whether it is no part of its partition any more.
     pub(crate) is_removed: bool,
+    /// The epoch up to which it stays, even if it is a ghost that no transaction has locked.
+    pub(crate) stays_until: u64,
     /// Its record, if it is shared.
     pub(crate) shared: Option<RecordAt>,
     /// The row, unless it is shared and its record says that it is dirty.
@@ -49,6 +51,7 @@ impl<M: Memory> Row<M> {
             locks,
             is_valid,
             is_removed: false,
+            stays_until: 0,
             shared: None,
             version,
             bytes: bytes.into(),

@@ -79,7 +79,10 @@ impl Place {
     }
 
     fn options(&self) -> Options {
-        Options { log: Some(self.log()), ..Options::default() }
+        // Threads wait for each other's locks, and for processors that others use, too.
+        let (retries, patience) = (100_000, Duration::from_secs(60));
+        let settings = DatabaseSettings { retries, patience, ..DatabaseSettings::default() };
+        Options { log: Some(self.log()), settings, ..Options::default() }
     }
 
     /// All hosts, in the order of their homes.
