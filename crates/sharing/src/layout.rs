@@ -145,10 +145,10 @@ impl Geometry {
         let width = geometry.record_width;
         let wanted = options.records.map_or(u64::MAX, |n| n.next_multiple_of(width.step()));
         let bytes = if geometry.has_marks() {
-            // Four records have up to five marks and tags. Both begin on a line; marks end with a
-            // word.
+            // Where widths are mixed, four records have five marks and tags. Both begin on a line;
+            // marks end with a word.
             let bits = 4 * width.least_bits();
-            let with_tags = bits + 5 * (1 + u64::from(u8::BITS));
+            let with_tags = bits + width.numbers(4) * (1 + u64::from(u8::BITS));
             free_scr.saturating_sub(2 * LINE_BYTES + 16) * bits / with_tags
         } else {
             free_scr

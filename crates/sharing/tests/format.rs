@@ -82,7 +82,10 @@ fn the_document_draws_what_is_there() {
             (0, "kind, up to eight letters: `objects` or `pages`") => {
                 u64::from_le_bytes(*b"pages\0\0\0")
             }
-            (_, "version of the tenant's format: 1") => planned.version,
+            (_, "version of the tenant's format: 2") => {
+                assert_eq!(planned.version, 2);
+                planned.version
+            }
             (2, "SCR: start, bytes") => planned.scr.start,
             (3, "SCR: start, bytes") => planned.scr.bytes,
             (4, "LNR: start, bytes") => planned.lnr.start,
@@ -129,6 +132,7 @@ fn the_document_draws_what_is_there() {
         own.latches,
         own.records,
         own.marks,
+        ScrAddr::new(own.tags.offset()),
     ];
     assert_eq!(places.roster.offset(), planned.scr.start);
     assert!(in_order.map(|part| part.offset()).is_sorted_by(|before, after| before < after));
