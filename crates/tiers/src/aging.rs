@@ -35,13 +35,13 @@ impl System {
     fn activate(&mut self, page: PageId) {
         self.memory.clear(page, Marks::REFERENCED);
         self.memory.mark(page, Marks::ACTIVE);
-        self.to_head(page);
+        self.move_to_head(page);
     }
 
     /// Puts a page to the head of the list that it belongs to.
-    pub(crate) fn to_head(&mut self, page: PageId) {
+    pub(crate) fn move_to_head(&mut self, page: PageId) {
         let list = List::of(self.memory.tier(page), self.memory.has(page, Marks::ACTIVE));
-        self.lists.to_head(page, list);
+        self.lists.move_to_head(page, list);
     }
 
     /// Whether less of the fast tier is free than is to be.
@@ -73,12 +73,12 @@ impl System {
                     self.activate(page);
                 } else {
                     self.memory.mark(page, Marks::REFERENCED);
-                    self.lists.to_head(page, inactive);
+                    self.lists.move_to_head(page, inactive);
                 }
                 continue;
             }
             let Some(takes) = self.demote(page, at) else {
-                self.lists.to_head(page, inactive);
+                self.lists.move_to_head(page, inactive);
                 return Some(at + (NO_ROOM_PS * self.machine.scale) as Ps);
             };
             at += takes;
@@ -106,7 +106,7 @@ impl System {
             let Some(page) = self.lists.tail(active) else { break };
             self.memory.clear(page, Marks::ACTIVE);
             self.memory.clear(page, Marks::YOUNG);
-            self.to_head(page);
+            self.move_to_head(page);
             self.note_kept(page);
             takes += LOOK;
         }
@@ -132,7 +132,7 @@ impl System {
         if self.machine.policy.has_hints() {
             self.memory.mark(page, Marks::HINT);
         }
-        self.to_head(page);
+        self.move_to_head(page);
         self.note_demoted(page);
         Some(takes)
     }

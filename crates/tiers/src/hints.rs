@@ -160,7 +160,7 @@ impl System {
         }
         if self.thrash.ask() {
             self.memory.mark(page, Marks::ACTIVE);
-            self.to_head(page);
+            self.move_to_head(page);
             self.queue(page, now);
         }
         match self.thrash.turn() {
@@ -178,7 +178,7 @@ impl System {
         self.memory.mark(page, Marks::PROMOTED);
         self.memory.clear(page, Marks::HINT);
         self.memory.clear(page, Marks::YOUNG);
-        self.to_head(page);
+        self.move_to_head(page);
     }
 
     /// A page has left the fast tier: its promotion, if there was one, was in vain.

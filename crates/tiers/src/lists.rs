@@ -52,7 +52,7 @@ impl Lists {
     }
 
     /// Moves a page to the head of a list.
-    pub(crate) fn to_head(&mut self, page: PageId, list: List) {
+    pub(crate) fn move_to_head(&mut self, page: PageId, list: List) {
         self.take(page);
         self.put(page, list);
     }

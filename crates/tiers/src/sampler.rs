@@ -192,7 +192,7 @@ impl System {
             if !is_hot {
                 return self.demote(page, now).unwrap_or(0);
             }
-            self.lists.to_head(page, inactive);
+            self.lists.move_to_head(page, inactive);
         }
         0
     }
