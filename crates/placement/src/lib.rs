@@ -3,8 +3,8 @@
 //! The caller moves things (objects, pages, ranges of them) between far memory, which several hosts
 //! or all processors share, and near memory. It counts accesses in a [`Profile`], states what an
 //! access and a move cost in [`Costs`], and asks a [`Placement`] where the thing is to be. The
-//! policies hold no state, take no lock and know nothing of the memory. [`Thrash`] counts moves, and
-//! says when they only undo each other.
+//! policies hold no state, take no lock and know nothing of the memory. [`Thrash`] counts moves,
+//! and says when they only undo each other.
 //!
 //! | place | objects in a pod | pages of two tiers | replicated pages |
 //! | --- | --- | --- | --- |
