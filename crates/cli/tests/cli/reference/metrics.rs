@@ -21,9 +21,9 @@ fn metrics_are_those_of_a_server() {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     let body = format!(
-        "`/metrics` of a server has these figures. Those of the pod have its UUID as label, and \
-         those of a host\nthe host's number, too. A counter only grows. \
-         [Monitoring](../book/monitoring.md) says which of them to\nwatch.\n\n{}",
+        "`/metrics` of a server has these figures. Those of the pod have its UUID as label. Those \
+         of a\nhost have the host's number, too. A counter only grows.\n\
+         [Monitoring](../book/monitoring.md) says which of them to watch.\n\n{}",
         figures(&answer).join("\n")
     );
     compare("metrics.md", "Metrics", &body);
