@@ -1,10 +1,8 @@
 //! The steps of this crate that the simulator can take out.
 
 tombolo_memory::sites! {
-    /// A block's lock is one host's.
-    BLOCK_LOCK = "regions.block.lock";
-    /// A page's lock is one host's.
-    PAGE_LOCK = "regions.page.lock";
+    /// The lock of a page or a block is one host's.
+    LOCK = "regions.lock";
     /// Words of the directory change under its lock.
     DIRECTORY_LOCK = "regions.directory.lock";
     /// What caches hold of a page is dropped before the page is fetched.

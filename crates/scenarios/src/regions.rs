@@ -26,6 +26,8 @@ const LINE: u64 = 64;
 const BLOCK_PAGES: u64 = 2;
 const PAGES: usize = 4;
 const NAME: &str = "pages";
+/// What a program does, at most.
+const ROUNDS: u64 = 10;
 
 fn pod(trial: &Trial, hosts: usize, kills: Option<Kills>) -> Simulation {
     let config = Config {
@@ -175,6 +177,20 @@ impl View for SimView {
     }
 }
 
+/// How hosts use a region.
+#[derive(Clone, Copy)]
+struct How {
+    mode: Mode,
+    /// Of eight things that a program does, so many are changes of mode, four at most.
+    changes: u64,
+    /// So many pages are used.
+    pages: usize,
+    first_is_slow: bool,
+}
+
+const QUIET: How = How { mode: Mode::Owned, changes: 0, pages: PAGES, first_is_slow: false };
+const CHANGING: How = How { changes: 1, ..QUIET };
+
 /// What all know of a run.
 #[derive(Default)]
 struct Book {
@@ -247,8 +263,9 @@ fn mappings(host: &RegionHost<SimMemory>, entry: &RegionEntry) -> Rc<Mappings> {
     Mappings::new(host.memory().clone(), LnrAddr::new(host.places().offset_of(entry)))
 }
 
-/// Serves a host's pages until all programs have ended, and leaves.
-fn keep(memory: SimMemory, book: &Book, shared: &Shared, mode: Mode) {
+/// Serves a host's pages until all programs have ended, and leaves. A slow host takes its time
+/// between two turns.
+fn keep(memory: SimMemory, book: &Book, shared: &Shared, mode: Mode, is_slow: bool) {
     let host = join(memory);
     let created = host.create(NAME, PAGES as u64 * PAGE_BYTES, mode);
     assert!(matches!(created, Ok(()) | Err(RegionError::Exists(_))), "{created:?}");
@@ -274,7 +291,8 @@ fn keep(memory: SimMemory, book: &Book, shared: &Shared, mode: Mode) {
             }
             keeper.turn();
         }
-        host.memory().pause();
+        let pauses = if is_slow { 1 + host.memory().random() % 64 } else { 1 };
+        (0..pauses).for_each(|_| host.memory().pause());
     }
     drop(keeper);
     if !was_fenced {
@@ -284,24 +302,24 @@ fn keep(memory: SimMemory, book: &Book, shared: &Shared, mode: Mode) {
 }
 
 /// Reads and writes pages, and changes modes now and then.
-fn use_pages(memory: &SimMemory, book: &Book, shared: &Shared, rounds: u64, changes: bool) {
+fn use_pages(memory: &SimMemory, book: &Book, shared: &Shared, how: How) {
     let at = loop {
         match shared.mappings.get() {
             Some(at) => break Rc::clone(at),
             None => memory.pause(),
         }
     };
-    for _ in 0..rounds {
-        let page = memory.random() as usize % PAGES;
+    for _ in 0..ROUNDS {
+        let page = memory.random() as usize % how.pages;
         match memory.random() % 8 {
-            0 if changes => {
+            n if n < how.changes => {
                 let mode = [Mode::Owned, Mode::Replicated][memory.random() as usize % 2];
                 let block = page / BLOCK_PAGES as usize;
                 let is_probed = mode == Mode::Owned && memory.random().is_multiple_of(2);
                 let probe = is_probed.then_some(page);
                 shared.changes.borrow_mut().push((block, BlockMode { mode, probe }));
             }
-            0..=3 => book.write(&at, page),
+            4..=5 => book.write(&at, page),
             _ => book.read(&at, page),
         }
         memory.pause();
@@ -309,14 +327,15 @@ fn use_pages(memory: &SimMemory, book: &Book, shared: &Shared, rounds: u64, chan
 }
 
 /// Hosts that use pages, with a thread that serves them and one that is the program.
-fn start(simulation: &mut Simulation, book: &Rc<Book>, hosts: usize, mode: Mode, changes: bool) {
+fn start(simulation: &mut Simulation, book: &Rc<Book>, hosts: usize, how: How) {
     for number in 0..hosts {
         let shared = Rc::<Shared>::default();
         let (own, served) = (Rc::clone(book), Rc::clone(&shared));
-        simulation.spawn(number, move |memory| keep(memory, &own, &served, mode));
+        let is_slow = number == 0 && how.first_is_slow;
+        simulation.spawn(number, move |memory| keep(memory, &own, &served, how.mode, is_slow));
         let (own, busy) = (Rc::clone(book), Busy::new(&book.busy));
         simulation.spawn(number, move |memory| {
-            use_pages(&memory, &own, &shared, 10, changes);
+            use_pages(&memory, &own, &shared, how);
             drop(busy);
         });
     }
@@ -349,52 +368,57 @@ fn check_at_rest(simulation: &Simulation, book: &Book) {
     host.leave();
 }
 
-fn run(trial: &Trial, hosts: usize, kills: Option<Kills>, mode: Mode, changes: bool) {
+fn run(trial: &Trial, hosts: usize, kills: Option<Kills>, how: How) {
     let mut simulation = pod(trial, hosts, kills);
     let book = Rc::<Book>::default();
-    start(&mut simulation, &book, hosts, mode, changes);
+    start(&mut simulation, &book, hosts, how);
     simulation.run().unwrap();
     check_at_rest(&simulation, &book);
 }
 
 /// Two hosts use pages where they are.
 pub(crate) fn owned(trial: &Trial) {
-    run(trial, 2, None, Mode::Owned, false);
+    run(trial, 2, None, QUIET);
 }
 
 /// Two hosts have replicas of pages.
 pub(crate) fn replicated(trial: &Trial) {
-    run(trial, 2, None, Mode::Replicated, false);
+    run(trial, 2, None, How { mode: Mode::Replicated, ..QUIET });
 }
 
 /// Three hosts use pages, and change their modes.
 pub(crate) fn anything_goes(trial: &Trial) {
-    run(trial, 3, None, Mode::Owned, true);
+    run(trial, 3, None, CHANGING);
+}
+
+/// Two hosts change the mode of one block all the time.
+pub(crate) fn changes(trial: &Trial) {
+    run(trial, 2, None, How { changes: 4, pages: 1, ..QUIET });
 }
 
 /// A host dies at any step: others go on, and pages that it alone had written are lost.
 pub(crate) fn a_host_dies(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![0, 1, 2], one_in: 1, deaths: Deaths::One });
-    run(trial, 3, kills, Mode::Owned, true);
+    run(trial, 3, kills, CHANGING);
 }
 
 /// A second host dies, perhaps while it clears up after the first.
 pub(crate) fn two_die(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![1, 2], one_in: 1, deaths: Deaths::InTurn });
-    run(trial, 3, kills, Mode::Replicated, true);
+    run(trial, 3, kills, How { mode: Mode::Replicated, ..CHANGING });
 }
 
 /// All hosts die: the next one finds what they had given back.
 pub(crate) fn all_die(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![0, 1], one_in: 1, deaths: Deaths::Together });
-    run(trial, 2, kills, Mode::Owned, true);
+    run(trial, 2, kills, CHANGING);
 }
 
 /// A host is fenced that is alive: no other has its pages until it has given them up.
 pub(crate) fn a_host_is_fenced(trial: &Trial) {
     let mut simulation = pod(trial, 3, None);
     let book = Rc::<Book>::default();
-    start(&mut simulation, &book, 2, Mode::Owned, false);
+    start(&mut simulation, &book, 2, How { pages: 1, first_is_slow: true, ..QUIET });
     let (own, busy) = (Rc::clone(&book), Busy::new(&book.busy));
     simulation.spawn(2, move |memory| {
         let pod = Pod::open(memory.clone()).unwrap();

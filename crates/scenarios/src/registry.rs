@@ -111,6 +111,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "regions-owned" Long regions::owned;
     "regions-replicated" Long regions::replicated;
     "regions" Long regions::anything_goes;
+    "region-changes" Long regions::changes;
     "region-names" Long regions::names;
     "commits" Short log::short_commits;
     "two-givers" Long transfer::two_givers;
@@ -330,6 +331,9 @@ pub fn sites() -> impl Iterator<Item = Site> {
 /// it is tried first, and if it is short, schedules with up to three preemptions are among those
 /// that are run.
 pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
+    ("regions.lock", "region-changes"),
+    ("regions.directory.lock", "region-changes"),
+    ("regions.gone.await", "region-host-fenced"),
     ("hcmeta.chunk.claim", "hcmeta-scarce-space"),
     ("database.home.claim", "ds2pl-hosts-meet"),
     ("database.checkpoint.ask", "tigon-checkpointed"),

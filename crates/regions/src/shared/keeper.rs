@@ -239,8 +239,10 @@ impl<'m, M: Memory, V: View> Keeper<'m, M, V> {
         opened.view.touched(&mut self.touches);
         for touch in self.touches.drain(..) {
             let is_known = opened.faults.iter().any(|fault| fault.page() == touch.page);
-            // The thread tries again when the page is mapped, whatever it is mapped for.
-            if !is_known && touch.page < opened.mapped.len() {
+            let is_open = opened.leaves.is_none();
+            // The thread tries again when the page is mapped, whatever it is mapped for. No thread
+            // waits for a page of a region that is being closed.
+            if is_open && !is_known && touch.page < opened.mapped.len() {
                 let access = if touch.writes { Access::Write } else { Access::Read };
                 opened.faults.push(Fault::new(touch.page, access));
             }
@@ -279,7 +281,9 @@ impl<'m, M: Memory, V: View> Keeper<'m, M, V> {
 
     /// Gives back the next pages of a region that is being closed.
     fn leave(&mut self, place: usize) -> bool {
-        let Some(mut page) = self.opened[place].leaves else { return false };
+        let Opened { faults, changes, .. } = &self.opened[place];
+        let is_busy = !faults.is_empty() || !changes.is_empty();
+        let Some(mut page) = self.opened[place].leaves.filter(|_| !is_busy) else { return false };
         let (first, pages) = (page, self.opened[place].extent.pages as usize);
         if !self.table.memory().keeps(sites::LEAVE_PAGES) {
             page = pages;

@@ -104,7 +104,7 @@ impl<M: Memory> Table<M> {
     }
 
     pub(crate) fn lock_page(&self, page: u64) -> Option<Known> {
-        self.lock(sites::PAGE_LOCK, self.places.page(page))?;
+        self.lock(sites::LOCK, self.places.page(page))?;
         Some(self.known(page))
     }
 
@@ -201,7 +201,7 @@ impl<M: Memory> Table<M> {
     }
 
     pub(crate) fn lock_block(&self, block: u64) -> Option<(BlockMode, Hosts)> {
-        let word = self.lock(sites::BLOCK_LOCK, self.places.block(block))?;
+        let word = self.lock(sites::LOCK, self.places.block(block))?;
         Some((self.mode_of(block, word), self.block_hosts(block)))
     }
 
@@ -235,7 +235,7 @@ impl<M: Memory> Table<M> {
             Count::Changes => (3, 1 << 32),
         };
         let at = self.places.block(block).element(word);
-        self.memory().fetch(sites::BLOCK_LOCK, at, FetchOp::Add, one);
+        self.memory().fetch(sites::LOCK, at, FetchOp::Add, one);
     }
 
     /// What was counted in a block.
