@@ -89,8 +89,12 @@ fn figure_4(measured: &Measured) -> Drawn {
     sketch.drawn
 }
 
+/// A baseline's name and system, and how much faster it is with all improvements: at 0/0 and at
+/// 60/90.
+type Family = (&'static str, fn(Messages) -> System, f64, f64);
+
 fn rows_of_4ab(sketch: &mut Sketch, measured: &Measured) {
-    let families: [(&str, fn(Messages) -> System, f64, f64); 2] =
+    let families: [Family; 2] =
         [("Sundial", System::Sundial, 1.39, 4.2), ("DS2PL", System::Ds2pl, 1.32, 3.9)];
     for (name, system, local, remote) in families {
         let [net, cxl, plus] = ALL_MESSAGES.map(system);
