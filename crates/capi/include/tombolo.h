@@ -255,8 +255,8 @@ uint32_t tombolo_abi_version(void);
 const char *tombolo_error_message(void);
 
 /*
- Asks the kernel whether pages can move here at all. Returns TOMBOLO_ERROR_UNAVAILABLE if not, and
- the message says what to do.
+ Asks the kernel whether pages can move here at all. Returns TOMBOLO_ERROR_UNAVAILABLE if not,
+ and the message says what to do.
  */
 TomboloError tombolo_tiers_probe(void);
 

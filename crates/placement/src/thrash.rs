@@ -1,7 +1,7 @@
 //! Thrash control: promotions that demotions only undo are stopped.
 //!
-//! The paper leaves this open. Here a window is so many moves. If in a window nearly as many pages
-//! went down as came up, promotions stop, but for one in a hundred: the probes. When a window of
+//! The paper leaves this open. Here a window is so many moves. If in a window nearly as many promoted
+//! pages went down as came up, promotions stop, but for one in a hundred: the probes. When a window of
 //! probes ends without as many demotions, promotions go on.
 
 /// Promotions that are asked for in a window.
@@ -44,7 +44,7 @@ impl Thrash {
         self.promoted += 1;
     }
 
-    /// A page went down.
+    /// A page went down that a promotion had brought up.
     pub fn demoted(&mut self) {
         self.demoted += 1;
     }

@@ -98,16 +98,27 @@ fn cross_gap(
 /// A page has come into the near tier. The caller holds the gate.
 pub(crate) fn note_promoted(shared: &Shared, area: &Area, page: usize) {
     shared.note_tier(area, page, true);
-    area.word(page).forget_seen(false);
+    let word = area.word(page);
+    word.mark(Flags::PROMOTED, Flags::NONE);
+    word.forget_seen();
+    word.note_in_vain(false);
     shared.counters.add(Count::Promotions, 1);
     shared.thrash.lock().promoted();
 }
 
+/// A page has left the near tier. If a promotion had brought it there, that was in vain; else a cold
+/// page has made room for a hot one.
 fn note_demoted(shared: &Shared, page: &OnePage<'_>, count: Count) {
     shared.note_tier(page.area, page.number, false);
-    page.area.word(page.number).forget_seen(true);
+    let word = page.area.word(page.number);
+    let was_promoted = word.get().has(Flags::PROMOTED);
+    word.mark(Flags::NONE, Flags::PROMOTED);
+    word.forget_seen();
     shared.counters.add(count, 1);
-    shared.thrash.lock().demoted();
+    if was_promoted {
+        word.note_in_vain(true);
+        shared.thrash.lock().demoted();
+    }
 }
 
 /// Gives the shadow of a page up; whether it had one.

@@ -64,6 +64,8 @@ impl Flags {
     pub(crate) const NEAR: Self = Self(1 << 8);
     /// It was filled: it may have a frame.
     pub(crate) const RESIDENT: Self = Self(1 << 9);
+    /// It came near by a promotion, and has not left since.
+    pub(crate) const PROMOTED: Self = Self(1 << 10);
     /// It was written while it had a shadow: a policy gives it none again.
     pub(crate) const WRITTEN: Self = Self(1 << 11);
     /// The program wants it near: it is not demoted.
@@ -154,13 +156,17 @@ impl Word {
         self.get()
     }
 
-    /// Forgets hint faults, and counts a promotion that is undone, or forgets one.
-    pub(crate) fn forget_seen(&self, was_in_vain: bool) {
+    /// Forgets hint faults.
+    pub(crate) fn forget_seen(&self) {
+        self.update(|state| Some(State(state.0 & !(SEEN_MOST << SEEN_SHIFT))));
+    }
+
+    /// Counts a promotion that a demotion has undone, or forgets one that was.
+    pub(crate) fn note_in_vain(&self, was_in_vain: bool) {
         self.update(|state| {
             let vain = state.in_vain();
             let vain = if was_in_vain { (vain + 1).min(VAIN_MOST) } else { vain.saturating_sub(1) };
-            let cleared = state.0 & !(SEEN_MOST << SEEN_SHIFT | VAIN_MOST << VAIN_SHIFT);
-            Some(State(cleared | vain << VAIN_SHIFT))
+            Some(State(state.0 & !(VAIN_MOST << VAIN_SHIFT) | vain << VAIN_SHIFT))
         });
     }
 
@@ -195,10 +201,11 @@ mod tests {
             word.see();
         });
         assert_eq!(word.get().seen(), SEEN_MOST);
-        (0..20).for_each(|_| word.forget_seen(true));
+        word.forget_seen();
+        (0..20).for_each(|_| word.note_in_vain(true));
         let state = word.get();
         assert_eq!((state.seen(), state.in_vain()), (0, VAIN_MOST));
-        word.forget_seen(false);
+        word.note_in_vain(false);
         assert_eq!(word.get().in_vain(), VAIN_MOST - 1);
         assert!(word.get().has(Flags::NEAR.and(Flags::ACTIVE)));
         word.mark(Flags::NONE, Flags::ACTIVE);

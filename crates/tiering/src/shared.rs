@@ -120,7 +120,7 @@ impl Shared {
 
     /// The program has given a page up: nothing of it is held any more.
     pub(crate) fn note_given_up(&self, area: &Area, page: usize, phase: Phase) {
-        let lost = Flags::RESIDENT.and(Flags::ACTIVE).and(Flags::WRITTEN);
+        let lost = Flags::RESIDENT.and(Flags::ACTIVE).and(Flags::WRITTEN).and(Flags::PROMOTED);
         let before = area.word(page).force(phase, Flags::NONE, lost);
         if before.has(Flags::RESIDENT.and(Flags::NEAR)) {
             self.near_pages.fetch_sub(1, Ordering::Relaxed);

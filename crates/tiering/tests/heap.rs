@@ -279,6 +279,34 @@ fn policies_promote_what_is_touched_again_and_demote_for_room() {
     }
 }
 
+/// Each demotion counted as thrashing. So in a near tier that was full of cold pages, promotions
+/// stopped after 512 hot ones, though every one of them had made things better.
+#[test]
+fn hot_pages_take_the_place_of_cold_ones() {
+    const COLD: usize = 1024;
+    const HOT: usize = 800;
+    let options = Options {
+        policy: Policy::Nomad,
+        near_bytes: COLD * page_bytes(),
+        parked_per_second: 1_000_000,
+        ..Options::default()
+    };
+    let Some(heap) = heap_with(COLD + HOT, options) else { return };
+    let fill = |pages: usize, hint| {
+        let block = heap.allocate(pages * page_bytes(), hint).unwrap();
+        (0..pages).for_each(|page| block.write(page * page_bytes(), &[1]));
+        block.advise(0..block.bytes(), Hint::Auto).unwrap();
+        block
+    };
+    let _cold = fill(COLD, Hint::Near);
+    let hot = fill(HOT, Hint::Far);
+    until(&heap, |stats| {
+        (0..HOT).for_each(|page| hot.write(page * page_bytes(), &[2]));
+        stats.get(Count::Promotions) >= 700
+    });
+    assert_eq!(heap.stats().get(Count::ThrashStops), 0, "{:?}", heap.stats());
+}
+
 #[test]
 fn without_a_policy_nothing_moves() {
     let Some(heap) = heap() else { return };
