@@ -7,7 +7,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tombolo::{OBJECTS, Store, StoreError as KvError};
 use tombolo_experiments::Driver;
 use tombolo_server::{Config, Server};
@@ -36,32 +35,10 @@ struct Operation {
     manager: ServiceManager,
 }
 
-/// Descriptors that a host takes besides one for each client.
-const OWN_DESCRIPTORS: u64 = 64;
-
-/// Lets this process have as many descriptors as it may, and says so if there may be more clients.
-fn raise_descriptors(max_clients: usize) {
-    let limit = getrlimit(Resource::Nofile);
-    // Fewer do as well, until more clients come.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
-    let open_files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let needed = max_clients as u64 + OWN_DESCRIPTORS;
-    if open_files < needed {
-        warn!(
-            open_files,
-            max_clients,
-            "not all clients that --max-clients allows can be accepted: raise the hard limit of open files (ulimit -Hn, LimitNOFILE)"
-        );
-    } else {
-        info!(open_files, max_clients, "the limit of open files suffices");
-    }
-}
-
 impl Operation {
     fn start(args: &ServeArgs) -> Result<Self> {
         let level = args.log.log_level.unwrap_or(LevelFilter::INFO);
         let journal = Journal::start(level, args.log.log_format);
-        raise_descriptors(args.max_clients);
         let (tally, observed) = Default::default();
         let pages = args.metrics.as_deref();
         let pages =
@@ -86,13 +63,14 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode> {
         listen: args.listen.clone(),
         password: args.requirepass.clone(),
         workers: args.workers.map_or(usual.workers, usize::from),
-        max_clients: max_clients(args.max_clients),
+        max_clients: args.max_clients,
         reply_bytes: usual.reply_bytes,
         request_bytes: usual.request_bytes,
     };
     // What is wrong with the address is said before anything is joined.
     config.address()?;
     let operation = Operation::start(args)?;
+    config.max_clients = max_clients(args.max_clients);
     let mut store = join(args)?;
     loop {
         let host = match serve(args, &mut config, &operation, store, &stop)? {
@@ -118,9 +96,13 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode> {
 fn max_clients(wanted: usize) -> usize {
     let most = clients_within_limit(wanted);
     if most < wanted {
-        eprintln!(
-            "tombolo: the limit of open files leaves room for {most} clients instead of {wanted}; raise the hard limit (ulimit -Hn), or ask for fewer with --max-clients"
+        warn!(
+            clients = most,
+            max_clients = wanted,
+            "the limit of open files leaves room for fewer clients: raise the hard limit (ulimit -Hn, LimitNOFILE), or ask for fewer with --max-clients"
         );
+    } else {
+        info!(max_clients = wanted, "the limit of open files suffices");
     }
     most
 }

@@ -204,6 +204,7 @@ trait Bench {
 #[cfg(test)]
 mod tests {
     use tombolo_baselines::Victims;
+    use tombolo_workloads::RequestDistribution;
 
     use super::*;
 
@@ -237,7 +238,10 @@ mod tests {
         };
         let mut lab = Lab::create(setup).unwrap();
         let stock = Workload::stock(workload).unwrap();
-        let workload = Workload { record_count: objects, insert_count: objects, ..stock };
+        // Few objects are popular, so that it matters which of them keep their entries.
+        let request_distribution = RequestDistribution::ZipfianExact;
+        let (record_count, insert_count) = (objects, objects);
+        let workload = Workload { record_count, insert_count, request_distribution, ..stock };
         lab.load(&workload, threads, Load::Create).unwrap();
         lab.demand(&Demand { workload, threads, shared: None }).unwrap();
         lab

@@ -1,8 +1,8 @@
 //! Thrash control: promotions that demotions only undo are stopped.
 //!
-//! The paper leaves this open. Here a window is so many moves. If in a window nearly as many promoted
-//! pages went down as came up, promotions stop, but for one in a hundred: the probes. When a window of
-//! probes ends without as many demotions, promotions go on.
+//! The paper leaves this open. Here a window is so many moves. If in a window nearly as many
+//! promoted pages went down as came up, promotions stop, but for one in a hundred: the probes. When
+//! a window of probes ends without as many demotions, promotions go on.
 
 /// Promotions that are asked for in a window.
 const WINDOW: u32 = 512;

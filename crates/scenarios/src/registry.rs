@@ -292,6 +292,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "tigon-all-die" Crash database_deaths::all_die;
     "tigon-checkpoint-dies" Crash database_deaths::all_die_while_checkpointed;
     "tigon-member-dies" Crash transactions::tigon_host_dies;
+    "tigon-lister-dies" Crash transactions::tigon_lister_dies;
     "ds2pl-member-dies" Crash transactions::ds2pl_host_dies;
     "sundial-member-dies" Crash transactions::sundial_host_dies;
     "epochs-end" Short epochs::epochs_end;
@@ -337,9 +338,11 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("hcmeta.chunk.claim", "hcmeta-scarce-space"),
     ("database.home.claim", "ds2pl-hosts-meet"),
     ("database.checkpoint.ask", "tigon-checkpointed"),
+    ("tigon.gap.next", "tigon"),
     ("tigon.ghost.epoch", "tigon-logged"),
     ("tigon.usage.latch", "tigon-least-recently-used"),
     ("pod.heap.take", "heap-of-two"),
+    ("pod.end.change", "backup-writer-dies"),
     ("hcmeta.clock.step", "hcmeta-churn"),
     ("hcmeta.host.count", "hcmeta-leave-and-return"),
     ("hcmeta.object.count", "hcmeta-leave-and-return"),

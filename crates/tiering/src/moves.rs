@@ -106,8 +106,8 @@ pub(crate) fn note_promoted(shared: &Shared, area: &Area, page: usize) {
     shared.thrash.lock().promoted();
 }
 
-/// A page has left the near tier. If a promotion had brought it there, that was in vain; else a cold
-/// page has made room for a hot one.
+/// A page has left the near tier. If a promotion had brought it there, that was in vain; else a
+/// cold page has made room for a hot one.
 fn note_demoted(shared: &Shared, page: &OnePage<'_>, count: Count) {
     shared.note_tier(page.area, page.number, false);
     let word = page.area.word(page.number);

@@ -53,7 +53,8 @@ impl<M: Memory> Tigon<M> {
     }
 
     /// Shares rows of a table that are at home here, as if other hosts had asked for them, as far
-    /// as there is room. How many; none of a replicated table. Blocks for some microseconds a row.
+    /// as there is room. How many it has shared now; none of a replicated table. Blocks for some
+    /// microseconds a row.
     ///
     /// # Errors
     /// [`TxError::Full`] once there is no room for more; that there is no such table; that a host

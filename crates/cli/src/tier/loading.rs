@@ -29,7 +29,7 @@ pub(super) fn library(named: Option<&Path>) -> Result<PathBuf> {
         Some(named) => {
             named.canonicalize().with_context(|| format!("cannot load {}", named.display()))?
         }
-        None => installed()?,
+        None => installed(&env::current_exe().context("cannot find this command's own file")?)?,
     };
     // The dynamic loader takes these bytes for ends of names.
     if found.as_os_str().as_bytes().iter().any(|byte| b" :".contains(byte)) {
@@ -42,9 +42,9 @@ pub(super) fn library(named: Option<&Path>) -> Result<PathBuf> {
     Ok(found)
 }
 
-fn installed() -> Result<PathBuf> {
-    let here = env::current_exe().context("cannot find this command's own file")?;
-    let folder = here.parent().context("this command's own file is in no folder")?;
+/// The library that goes with the command at this path.
+fn installed(command: &Path) -> Result<PathBuf> {
+    let folder = command.parent().context("this command's own file is in no folder")?;
     let mut folders = vec![folder.to_owned(), folder.join("lib")];
     folders.extend(folder.parent().map(|above| above.join("lib")));
     let place = folders.iter().map(|folder| folder.join(LIBRARY)).find(|place| place.is_file());
@@ -186,9 +186,9 @@ mod tests {
 
     #[test]
     fn a_library_that_is_not_there_can_be_built() {
-        let reason = library(None).unwrap_err().to_string();
-        assert!(reason.contains("cargo build --release -p tombolo-preload"), "{reason}");
         let folder = tempfile::Builder::new().prefix("a b").tempdir().unwrap();
+        let reason = installed(&folder.path().join("bin/tombolo")).unwrap_err().to_string();
+        assert!(reason.contains("cargo build --release -p tombolo-preload"), "{reason}");
         let odd = folder.path().join(LIBRARY);
         fs::write(&odd, "").unwrap();
         let reason = library(Some(&odd)).unwrap_err().to_string();

@@ -220,9 +220,9 @@ fn metrics_are_served() {
     };
     let metrics = get("/metrics");
     assert!(metrics.starts_with("HTTP/1.1 200"), "{metrics}");
-    assert!(metrics.contains("\ntombolo_objects{host=\"0\"} 0\n"), "{metrics}");
+    assert!(metrics.contains("\ntombolo_pod_objects{pod="), "{metrics}");
     assert!(metrics.contains("# TYPE tombolo_server_commands_total counter"));
-    assert!(get("/").starts_with("HTTP/1.1 404"));
+    assert!(get("/nothing").starts_with("HTTP/1.1 404"));
     host.signal("-TERM");
     assert!(host.end().success());
     assert!(printed(&["pod", "info", text(&path)]).contains("closed"));

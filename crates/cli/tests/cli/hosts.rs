@@ -413,7 +413,7 @@ fn there_are_as_many_clients_as_files_may_be_open() {
     let path = folder.path().join("pod");
     let path = path.to_str().unwrap();
     printed(&["pod", "create", path, "--size", "16MiB", "--scr", "1MiB"]);
-    let within = ["sh", "-c", "ulimit -Hn 120 && ulimit -Sn 60 && exec \"$@\"", "sh"];
+    let within = ["sh", "-c", "ulimit -Sn 60 && ulimit -Hn 120 && exec \"$@\"", "sh"];
     let serve = ["serve", "--pod", path, "--listen", "127.0.0.1:0"];
     let mut host = Running::start_within(&within, &serve);
     let line = host.lines.next().unwrap().unwrap();

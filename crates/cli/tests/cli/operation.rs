@@ -163,8 +163,8 @@ fn metrics_and_alert_rules_are_as_prometheus_wants_them() {
     let () = client.set("key", 1).unwrap();
     let _: i32 = client.get("key").unwrap();
     let _: Option<i32> = client.get("none").unwrap();
-    assert_eq!(host.metric("tombolo_host_hits_total"), 1.0);
-    assert_eq!(host.metric("tombolo_host_misses_total"), 1.0);
+    assert_eq!(host.metric("tombolo_server_hits_total"), 1.0);
+    assert_eq!(host.metric("tombolo_server_misses_total"), 1.0);
     let metrics = host.get("/metrics");
     let of_get = |what: &str| {
         let line = |line: &&str| line.contains(what) && line.contains("command=\"get\"");

@@ -283,6 +283,13 @@ pub(crate) fn tigon_host_dies(trial: &Trial) {
     run_with_death::<Tigon<SimMemory>>(trial, Setup { budget: 300, ..SHORT });
 }
 
+/// The same, of a database that has its rows in a list by use: the list's latch of the dead host
+/// is never waited for without an end.
+pub(crate) fn tigon_lister_dies(trial: &Trial) {
+    let variant = Variant { victims: Victims::LeastRecentlyUsed, ..Variant::USUAL };
+    run_with_death::<Tigon<SimMemory>>(trial, Setup { budget: 300, variant, ..SHORT });
+}
+
 /// A host of DS2PL+ dies at any step.
 pub(crate) fn ds2pl_host_dies(trial: &Trial) {
     run_with_death::<SharedNothing<SimMemory, TwoPhaseLocking>>(trial, SHORT);

@@ -6,12 +6,12 @@ use std::sync::atomic::Ordering;
 use tombolo_memory::Memory;
 
 use super::Space;
-use crate::storage::space::chunk::Chunk;
+use crate::storage::space::chunk::ChunkSlots;
 use crate::storage::space::chunk_table::{ChunkState, ChunkWord};
 use crate::{Error, sites};
 
 /// Whether a chunk is one to take, by what this replica knows of it.
-type Wanted<'a> = &'a dyn Fn(&Chunk) -> bool;
+type Wanted<'a> = &'a dyn Fn(&ChunkSlots) -> bool;
 
 impl<M: Memory> Space<M> {
     /// Takes a chunk for slots of `class`: a partly used one, or else a free one. Whether there was
@@ -24,7 +24,7 @@ impl<M: Memory> Space<M> {
         // What others deleted meanwhile counts, too.
         sync()?;
         Ok(self.acquire_partly_used(class, sync)?
-            || self.acquire_one(class, &Chunk::is_empty, ChunkState::Free, sync)?)
+            || self.acquire_one(class, &ChunkSlots::is_empty, ChunkState::Free, sync)?)
     }
 
     pub(super) fn acquire_partly_used(
@@ -32,7 +32,7 @@ impl<M: Memory> Space<M> {
         class: u8,
         sync: &impl Fn() -> Result<(), Error>,
     ) -> Result<bool, Error> {
-        let partly_used = |chunk: &Chunk| chunk.class == class && chunk.has_room();
+        let partly_used = |chunk: &ChunkSlots| chunk.class == class && chunk.has_room();
         self.acquire_one(class, &partly_used, ChunkState::Shared, sync)
     }
 

@@ -3,7 +3,7 @@
 use tombolo_sharing::{CHAIN, UNDIVIDED};
 
 /// A chunk as this replica sees it: slots with objects from the log, reservations of this host.
-pub(crate) struct Chunk {
+pub(crate) struct ChunkSlots {
     pub(crate) class: u8,
     /// Whether this host may reserve its slots.
     pub(crate) held: bool,
@@ -24,7 +24,7 @@ pub(crate) struct Chunk {
     busy: bool,
 }
 
-impl Default for Chunk {
+impl Default for ChunkSlots {
     fn default() -> Self {
         Self {
             class: UNDIVIDED,
@@ -42,7 +42,7 @@ impl Default for Chunk {
     }
 }
 
-impl Chunk {
+impl ChunkSlots {
     /// The first chunk of a chain. Of the others only the chunk table knows.
     pub(crate) fn chain_head() -> Self {
         Self { class: CHAIN, slots: 1, occupied: 1, live: vec![1], ..Self::default() }
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn reserves_each_free_slot_once() {
-        let mut chunk = Chunk::default();
+        let mut chunk = ChunkSlots::default();
         chunk.carve(1, 70);
         let reserved: Vec<u64> = std::iter::from_fn(|| chunk.reserve_slot(true)).collect();
         assert_eq!(reserved, (0..70).collect::<Vec<_>>());
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_slot_is_promised_when_its_header_is_gone() {
-        let mut chunk = Chunk { held: true, ..Chunk::default() };
+        let mut chunk = ChunkSlots { held: true, ..ChunkSlots::default() };
         chunk.carve(1, 2);
         chunk.occupy(0);
         chunk.occupy(1);

@@ -35,7 +35,7 @@ use tombolo_sharing::{CHAIN, Classes, HEADER_BYTES, MARK_BYTES, ObjectArea};
 use crate::ids::{Slot, SlotLine};
 use crate::storage::intents::{IntentSlot, IntentTable};
 use crate::storage::records::Abandoned;
-use crate::storage::space::chunk::Chunk;
+use crate::storage::space::chunk::ChunkSlots;
 use crate::storage::space::chunk_table::{ChunkState, ChunkTable, ChunkWord};
 use crate::storage::space::pins::{PinTable, PinWord};
 use crate::{Error, sites};
@@ -56,7 +56,7 @@ pub(crate) use sparse::Sparse;
 
 /// What this host knows about the chunks.
 struct KnownChunks {
-    chunks: Vec<Chunk>,
+    chunks: Vec<ChunkSlots>,
     /// The held chunk from which slots of each class are reserved.
     active: Vec<Option<u32>>,
     used_lines: u64,
@@ -91,7 +91,7 @@ impl<M: Memory> Space<M> {
         let geometry = area.geometry();
         let classes = Classes::new(geometry.chunk_bytes);
         let view = KnownChunks {
-            chunks: (0..geometry.chunks).map(|_| Chunk::default()).collect(),
+            chunks: (0..geometry.chunks).map(|_| ChunkSlots::default()).collect(),
             active: vec![None; classes.count()],
             used_lines: 0,
         };
@@ -181,7 +181,7 @@ impl<M: Memory> Space<M> {
         let extent = slot_lines << 40 | u64::from(slot.chunks) << 8 | u64::from(slot.class);
         self.extents[number as usize].store(extent, Ordering::Relaxed);
         if slot.class == CHAIN {
-            view.chunks[number as usize] = Chunk::chain_head();
+            view.chunks[number as usize] = ChunkSlots::chain_head();
             return;
         }
         let slots = self.classes.slots(slot.class).unwrap_or(0);
@@ -200,7 +200,7 @@ impl<M: Memory> Space<M> {
         let mut view = self.view.lock();
         view.used_lines = view.used_lines.saturating_sub(lines);
         if slot.class == CHAIN {
-            view.chunks[number as usize] = Chunk::default();
+            view.chunks[number as usize] = ChunkSlots::default();
         } else {
             view.chunks[number as usize].vacate(index);
         }
@@ -217,7 +217,7 @@ impl<M: Memory> Space<M> {
         let mut freed = self.release_active(|_, chunk| chunk.is_resolved());
         sync()?;
         let mut from = 0;
-        while let Some((distance, number)) = self.find(0, from, &Chunk::is_empty) {
+        while let Some((distance, number)) = self.find(0, from, &ChunkSlots::is_empty) {
             let word = self.table.word(number)?;
             let ours = word.state == ChunkState::Shared && word.shard == self.shard;
             let moving = ChunkWord::moving(self.host, word.class, self.shard);
@@ -230,7 +230,7 @@ impl<M: Memory> Space<M> {
     }
 
     /// Whether any of them is free now.
-    fn release_active(&self, idle: impl Fn(u32, &mut Chunk) -> bool) -> bool {
+    fn release_active(&self, idle: impl Fn(u32, &mut ChunkSlots) -> bool) -> bool {
         let (mut view, mut freed) = (self.view.lock(), false);
         for class in 0..view.active.len() {
             if let Some(number) = view.active[class]
