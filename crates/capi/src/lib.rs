@@ -4,7 +4,7 @@
 //! needs no generator, and a change of the interface is seen as one; a test compares both.
 //!
 //! Invariants:
-//! * No pointer of a caller is followed outside [`border`].
+//! * No pointer of a caller is followed outside `border`.
 //! * No panic leaves a function.
 //! * A structure that callers fill begins with its size, so that it can grow.
 //!
