@@ -197,7 +197,7 @@ typedef struct {
 } TomboloHeapOptions;
 
 /*
- What became of the pages of a range.
+ How the pages of a range ended up.
  */
 typedef struct {
   /*

@@ -86,7 +86,7 @@ pub(crate) fn call(body: impl FnOnce() -> Result<(), Failed>) -> TomboloError {
     }
 }
 
-/// What a caller's pointer points at.
+/// The value that a caller's pointer names.
 ///
 /// # Errors
 /// The pointer is null.

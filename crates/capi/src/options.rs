@@ -63,7 +63,7 @@ pub struct TomboloHeapOptions {
     pub parked_per_second: u32,
 }
 
-/// What became of the pages of a range.
+/// How the pages of a range ended up.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct TomboloReport {

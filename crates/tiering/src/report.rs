@@ -1,4 +1,4 @@
-//! What became of the pages of a range.
+//! Reports: how the pages of a range ended up.
 
 use std::fmt;
 

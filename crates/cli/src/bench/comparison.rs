@@ -9,7 +9,7 @@ use crate::output::table;
 
 /// What a run came to, to be compared with others.
 pub(crate) trait Compared: Clone + Serialize {
-    /// What is compared.
+    /// The kind of thing that is compared, as a word.
     const OF: &str = "scheme";
 
     /// How speed is counted.

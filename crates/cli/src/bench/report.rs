@@ -84,7 +84,7 @@ pub(crate) struct Report {
     records_wide: u64,
     scr_bytes_used: u64,
     local_bytes_per_object: f64,
-    /// What this machine does of the workload at most: nothing in virtual time, or if it was not
+    /// The most that this machine does of the workload. None in virtual time, or if it was not
     /// measured.
     limit_ops_per_s: Option<f64>,
     /// How much of that it is.

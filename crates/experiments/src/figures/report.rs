@@ -12,7 +12,7 @@ pub struct Summary<'a, S> {
     /// Where, how large, and by which lot.
     #[serde(flatten)]
     pub settings: S,
-    /// What is compared.
+    /// The statements that are compared with the paper's.
     pub rows: Vec<&'a Row>,
 }
 

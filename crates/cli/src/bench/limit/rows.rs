@@ -37,8 +37,8 @@ pub(super) struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// What one operation takes, in nanoseconds. In the caches is what this row leaves there, and
-    /// not what others have left.
+    /// The time of one operation, in nanoseconds. The caches hold the lines that this row leaves
+    /// there, and none that others have left.
     pub(super) fn measure(&mut self) -> Result<f64> {
         let warming = self.numbers.take(self.warming);
         (self.run)(&warming)?;
@@ -140,8 +140,8 @@ pub(super) fn log_rows<'a>(subject: &'a Subject, log: &'a Log) -> Vec<Row<'a>> {
     rows.rows
 }
 
-/// What it takes to ask a Redis for values of the same size, over loopback: one connection, one
-/// request at a time, by the clock.
+/// The time of requests to a Redis for values of the same size, over loopback: one connection, one
+/// request at a time.
 pub(super) fn redis_rows(subject: &Subject, address: SocketAddr) -> Result<Vec<Row<'_>>> {
     let mut rows = Rows::of(subject);
     rows.operations = rows.operations.min(REDIS_MOST as usize);
