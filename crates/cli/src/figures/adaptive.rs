@@ -1,21 +1,18 @@
 //! `tombolo figures adaptive`.
 
-use std::num::NonZero;
 use std::path::PathBuf;
-use std::thread::available_parallelism;
 
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 use tombolo_experiments::adaptive::{
-    ADAPTIVE_FIGURES, AdaptiveFigure, AdaptiveSettings, adaptive_test_bed, draw_adaptive,
+    ADAPTIVE_FIGURES, AdaptiveSettings, adaptive_test_bed, draw_adaptive,
 };
 use tombolo_experiments::figures::Page;
 
 use tombolo_timing::Profile;
 
-use super::folder::Folder;
-use crate::output;
+use super::drawing::{DrawingArgs, chosen, known};
 
 pub(super) const ABOUT: &str = "\
 Adaptive Coherence Management in virtual time: table 1 and figures 3, 4 and 5 of its paper, and two that it \
@@ -35,8 +32,6 @@ Examples:
   tombolo figures adaptive --only table-1,3,4,5
   tombolo figures adaptive --only hosts --scale -2 --rounds 4 --out /tmp/figures";
 
-const BAR: &str = "{prefix} {bar:40} {human_pos} of {human_len} runs, {elapsed}, {eta} left";
-
 #[derive(Debug, Args)]
 pub(crate) struct AdaptiveArgs {
     /// Only these: table-1, 3, 4, 5, latency, hosts; all, unless given.
@@ -51,18 +46,14 @@ pub(crate) struct AdaptiveArgs {
     /// The machine, instead of the paper's (profiles/adaptive.toml).
     #[arg(long, value_name = "FILE", env = "TOMBOLO_PROFILE")]
     profile: Option<PathBuf>,
-    /// Where the files go; files of the same names are overwritten.
-    #[arg(long, value_name = "DIR", default_value = "figures")]
-    out: PathBuf,
-    /// Programs that run side by side; as many as there are processors, unless given.
-    #[arg(long, value_name = "N")]
-    jobs: Option<NonZero<usize>>,
+    #[command(flatten)]
+    drawing: DrawingArgs,
     /// Decides the programs' inputs.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
 
-/// What the summary tells besides.
+/// The settings that the summary tells.
 #[derive(Serialize)]
 struct Lot {
     profile: String,
@@ -72,15 +63,12 @@ struct Lot {
 }
 
 fn figure(id: &str) -> Result<&'static str, String> {
-    let known = ADAPTIVE_FIGURES.map(|figure| figure.id);
-    let found = known.into_iter().find(|known| *known == id);
-    found.ok_or_else(|| format!("there is no such figure; name some of {}", known.join(", ")))
+    known(id, ADAPTIVE_FIGURES.map(|figure| figure.id))
 }
 
 pub(super) fn run(args: &AdaptiveArgs) -> Result<()> {
     let AdaptiveArgs { scale, rounds, seed, .. } = *args;
-    let chosen = |figure: &AdaptiveFigure| args.only.is_empty() || args.only.contains(&figure.id);
-    let figures: Vec<AdaptiveFigure> = ADAPTIVE_FIGURES.into_iter().filter(chosen).collect();
+    let figures = chosen(ADAPTIVE_FIGURES, &args.only, |figure| figure.id);
     let profile = match &args.profile {
         Some(path) => Profile::read(path)?,
         None => adaptive_test_bed(),
@@ -99,18 +87,6 @@ pub(super) fn run(args: &AdaptiveArgs) -> Result<()> {
         profile: Some(profile.text.clone()),
     };
     let lot = Lot { profile: profile.name.clone(), scale, rounds, seed };
-    let folder = Folder::new(&args.out, page, lot)?;
-    let jobs = args.jobs.or_else(|| available_parallelism().ok()).map_or(1, NonZero::get);
-    let bar = output::progress("figures", figures.len() as u64, BAR);
     let settings = AdaptiveSettings { profile, scale, rounds, seed };
-    let drawn = draw_adaptive(&figures, &settings, jobs, &|done, of| {
-        bar.set_length(of as u64);
-        bar.set_position(done as u64);
-    })?;
-    bar.finish_and_clear();
-    for which in 0..drawn.len() {
-        folder.write(which, &drawn)?;
-    }
-    output::say(folder.text(&drawn))?;
-    Ok(())
+    args.drawing.draw(page, lot, |jobs, tell| draw_adaptive(&figures, &settings, jobs, tell))
 }

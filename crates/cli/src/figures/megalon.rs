@@ -69,7 +69,7 @@ pub(crate) struct MegalonArgs {
 /// Why a lock is not poisoned.
 const WHOLE: &str = "nobody panics with it";
 
-/// What the summary tells besides.
+/// The settings that the summary tells.
 #[derive(Serialize)]
 struct Lot {
     profile: String,

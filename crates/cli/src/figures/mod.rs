@@ -1,6 +1,7 @@
 //! `tombolo figures`: a paper's evaluation in virtual time.
 
 mod adaptive;
+mod drawing;
 mod folder;
 mod megalon;
 mod nomad;

@@ -1,17 +1,12 @@
 //! `tombolo figures nomad`.
 
-use std::num::NonZero;
-use std::path::PathBuf;
-use std::thread::available_parallelism;
-
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 use tombolo_experiments::figures::Page;
-use tombolo_experiments::nomad::{NOMAD_FIGURES, NomadFigure, NomadSettings, draw_nomad};
+use tombolo_experiments::nomad::{NOMAD_FIGURES, NomadSettings, draw_nomad};
 
-use super::folder::Folder;
-use crate::output;
+use super::drawing::{DrawingArgs, chosen, known};
 
 pub(super) const ABOUT: &str = "\
 The NOMAD paper's evaluation in virtual time: figures 1, 2 and 7 to 16, and tables 2, 3 and 4, on its \
@@ -30,8 +25,6 @@ Examples:
   tombolo figures nomad --only table-2,7
   tombolo figures nomad --only 11,14 --scale 2 --out /tmp/figures";
 
-const BAR: &str = "{prefix} {bar:40} {human_pos} of {human_len} runs, {elapsed}, {eta} left";
-
 #[derive(Debug, Args)]
 pub(crate) struct NomadArgs {
     /// Only these: 1, 2, 7 to 16, table-2, table-3, table-4; all, unless given.
@@ -41,18 +34,14 @@ pub(crate) struct NomadArgs {
     /// below 0, smaller.
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(-5..=5))]
     scale: i32,
-    /// Where the files go; files of the same names are overwritten.
-    #[arg(long, value_name = "DIR", default_value = "figures")]
-    out: PathBuf,
-    /// Runs side by side; as many as there are processors, unless given.
-    #[arg(long, value_name = "N")]
-    jobs: Option<NonZero<usize>>,
+    #[command(flatten)]
+    drawing: DrawingArgs,
     /// Decides which pages programs use.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
 
-/// What the summary tells besides.
+/// The settings that the summary tells.
 #[derive(Serialize)]
 struct Lot {
     scale: i32,
@@ -60,15 +49,12 @@ struct Lot {
 }
 
 fn figure(id: &str) -> Result<&'static str, String> {
-    let known = NOMAD_FIGURES.map(|figure| figure.id);
-    let found = known.into_iter().find(|known| *known == id);
-    found.ok_or_else(|| format!("there is no such figure; name some of {}", known.join(", ")))
+    known(id, NOMAD_FIGURES.map(|figure| figure.id))
 }
 
 pub(super) fn run(args: &NomadArgs) -> Result<()> {
     let NomadArgs { scale, seed, .. } = *args;
-    let chosen = |figure: &NomadFigure| args.only.is_empty() || args.only.contains(&figure.id);
-    let figures: Vec<NomadFigure> = NOMAD_FIGURES.into_iter().filter(chosen).collect();
+    let figures = chosen(NOMAD_FIGURES, &args.only, |figure| figure.id);
     let settings = NomadSettings { scale, seed };
     let page = Page {
         title: "The NOMAD paper's evaluation in virtual time",
@@ -80,17 +66,6 @@ pub(super) fn run(args: &NomadArgs) -> Result<()> {
         command: format!("tombolo figures nomad --scale {scale} --seed {seed}"),
         profile: None,
     };
-    let folder = Folder::new(&args.out, page, Lot { scale, seed })?;
-    let jobs = args.jobs.or_else(|| available_parallelism().ok()).map_or(1, NonZero::get);
-    let bar = output::progress("figures", figures.len() as u64, BAR);
-    let drawn = draw_nomad(&figures, settings, jobs, &|done, of| {
-        bar.set_length(of as u64);
-        bar.set_position(done as u64);
-    })?;
-    bar.finish_and_clear();
-    for which in 0..drawn.len() {
-        folder.write(which, &drawn)?;
-    }
-    output::say(folder.text(&drawn))?;
-    Ok(())
+    args.drawing
+        .draw(page, Lot { scale, seed }, |jobs, tell| draw_nomad(&figures, settings, jobs, tell))
 }

@@ -1,17 +1,12 @@
 //! `tombolo figures sdm`.
 
-use std::num::NonZero;
-use std::path::PathBuf;
-use std::thread::available_parallelism;
-
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 use tombolo_experiments::figures::Page;
-use tombolo_experiments::sdm::{SDM_FIGURES, SdmFigure, SdmSettings, draw_sdm};
+use tombolo_experiments::sdm::{SDM_FIGURES, SdmSettings, draw_sdm};
 
-use super::folder::Folder;
-use crate::output;
+use super::drawing::{DrawingArgs, chosen, known};
 
 pub(super) const ABOUT: &str = "\
 Rerun the SDM paper's evaluation in virtual time: figures 3 and 8 to 11.
@@ -29,8 +24,6 @@ Examples:
   tombolo figures sdm --scale -2
   tombolo figures sdm --only 8,9 --out /tmp/figures";
 
-const BAR: &str = "{prefix} {bar:40} {human_pos} of {human_len} runs, {elapsed}, {eta} left";
-
 #[derive(Debug, Args)]
 pub(crate) struct SdmArgs {
     /// Only these: 3, 8, 9, 10, 11; all, unless given.
@@ -39,18 +32,14 @@ pub(crate) struct SdmArgs {
     /// How many powers of two programs are larger than by default, or, below 0, smaller.
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(-20..=20))]
     scale: i32,
-    /// Where the files go; files of the same names are overwritten.
-    #[arg(long, value_name = "DIR", default_value = "figures")]
-    out: PathBuf,
-    /// Programs that run side by side; as many as there are processors, unless given.
-    #[arg(long, value_name = "N")]
-    jobs: Option<NonZero<usize>>,
+    #[command(flatten)]
+    drawing: DrawingArgs,
     /// Decides the programs' inputs.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
 
-/// What the summary tells besides.
+/// The settings that the summary tells.
 #[derive(Serialize)]
 struct Lot {
     scale: i32,
@@ -58,15 +47,12 @@ struct Lot {
 }
 
 fn figure(id: &str) -> Result<&'static str, String> {
-    let known = SDM_FIGURES.map(|figure| figure.id);
-    let found = known.into_iter().find(|known| *known == id);
-    found.ok_or_else(|| format!("there is no such figure; name some of {}", known.join(", ")))
+    known(id, SDM_FIGURES.map(|figure| figure.id))
 }
 
 pub(super) fn run(args: &SdmArgs) -> Result<()> {
     let SdmArgs { scale, seed, .. } = *args;
-    let chosen = |figure: &SdmFigure| args.only.is_empty() || args.only.contains(&figure.id);
-    let figures: Vec<SdmFigure> = SDM_FIGURES.into_iter().filter(chosen).collect();
+    let figures = chosen(SDM_FIGURES, &args.only, |figure| figure.id);
     let page = Page {
         title: "The SDM paper's evaluation in virtual time",
         about: format!(
@@ -77,17 +63,7 @@ pub(super) fn run(args: &SdmArgs) -> Result<()> {
         command: format!("tombolo figures sdm --scale {scale} --seed {seed}"),
         profile: None,
     };
-    let folder = Folder::new(&args.out, page, Lot { scale, seed })?;
-    let jobs = args.jobs.or_else(|| available_parallelism().ok()).map_or(1, NonZero::get);
-    let bar = output::progress("figures", figures.len() as u64, BAR);
-    let drawn = draw_sdm(&figures, SdmSettings { scale, seed }, jobs, &|done, of| {
-        bar.set_length(of as u64);
-        bar.set_position(done as u64);
-    })?;
-    bar.finish_and_clear();
-    for which in 0..drawn.len() {
-        folder.write(which, &drawn)?;
-    }
-    output::say(folder.text(&drawn))?;
-    Ok(())
+    args.drawing.draw(page, Lot { scale, seed }, |jobs, tell| {
+        draw_sdm(&figures, SdmSettings { scale, seed }, jobs, tell)
+    })
 }

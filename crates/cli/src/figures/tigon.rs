@@ -1,21 +1,16 @@
 //! `tombolo figures tigon`.
 
-use std::num::NonZero;
 use std::path::PathBuf;
-use std::thread::available_parallelism;
 
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 use tombolo_experiments::figures::Page;
-use tombolo_experiments::tigon::{
-    TIGON_FIGURES, TigonFigure, TigonSettings, draw_tigon, tigon_test_bed,
-};
+use tombolo_experiments::tigon::{TIGON_FIGURES, TigonSettings, draw_tigon, tigon_test_bed};
 use tombolo_timing::Profile;
 
-use super::folder::Folder;
+use super::drawing::{DrawingArgs, chosen, known};
 use super::megalon::scale;
-use crate::output;
 
 pub(super) const ABOUT: &str = "\
 Rerun the Tigon paper's evaluation in virtual time: figures 4 to 8, table 1, section 4.6, what \
@@ -39,8 +34,6 @@ Examples:
   tombolo figures tigon --scale 0.02
   tombolo figures tigon --scale 0.05 --only 4,7 --out /tmp/figures";
 
-const BAR: &str = "{prefix} {bar:40} {human_pos} of {human_len} points, {elapsed}, {eta} left";
-
 #[derive(Debug, Args)]
 pub(crate) struct TigonArgs {
     /// Only these: 4, 5, 6, 7, 8, table-1, section-4.6, back-invalidation, megalon-1a, megalon-1b;
@@ -50,12 +43,8 @@ pub(crate) struct TigonArgs {
     /// How large tables, SCR and caches are, compared with the paper's: 0.002 to 1.
     #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = scale)]
     scale: f64,
-    /// Where the files go; files of the same names are overwritten.
-    #[arg(long, value_name = "DIR", default_value = "figures")]
-    out: PathBuf,
-    /// Pods that are simulated side by side; as many as there are processors, unless given.
-    #[arg(long, value_name = "N")]
-    jobs: Option<NonZero<usize>>,
+    #[command(flatten)]
+    drawing: DrawingArgs,
     /// Decides everything that is drawn by lot.
     #[arg(long, value_name = "N", default_value_t = 42)]
     seed: u64,
@@ -65,7 +54,7 @@ pub(crate) struct TigonArgs {
     profile: Option<PathBuf>,
 }
 
-/// What the summary tells besides.
+/// The settings that the summary tells.
 #[derive(Serialize)]
 struct Lot {
     profile: String,
@@ -74,33 +63,19 @@ struct Lot {
 }
 
 fn figure(id: &str) -> Result<&'static str, String> {
-    let known = TIGON_FIGURES.map(|figure| figure.id);
-    let found = known.into_iter().find(|known| *known == id);
-    found.ok_or_else(|| format!("there is no such figure; name some of {}", known.join(", ")))
+    known(id, TIGON_FIGURES.map(|figure| figure.id))
 }
 
 pub(super) fn run(args: &TigonArgs) -> Result<()> {
-    let chosen = |figure: &TigonFigure| args.only.is_empty() || args.only.contains(&figure.id);
-    let figures: Vec<TigonFigure> = TIGON_FIGURES.into_iter().filter(chosen).collect();
+    let figures = chosen(TIGON_FIGURES, &args.only, |figure| figure.id);
     let profile = match &args.profile {
         Some(path) => Profile::read(path)?,
         None => tigon_test_bed(),
     };
     let settings = TigonSettings { profile, scale: args.scale, seed: args.seed };
     let lot = Lot { profile: settings.profile.name.clone(), scale: args.scale, seed: args.seed };
-    let folder = Folder::new(&args.out, args.page(&settings), lot)?;
-    let jobs = args.jobs.or_else(|| available_parallelism().ok()).map_or(1, NonZero::get);
-    let bar = output::progress("figures", figures.len() as u64, BAR);
-    let drawn = draw_tigon(&figures, &settings, jobs, &|done, of| {
-        bar.set_length(of as u64);
-        bar.set_position(done as u64);
-    })?;
-    bar.finish_and_clear();
-    for which in 0..drawn.len() {
-        folder.write(which, &drawn)?;
-    }
-    output::say(folder.text(&drawn))?;
-    Ok(())
+    let page = args.page(&settings);
+    args.drawing.draw(page, lot, |jobs, tell| draw_tigon(&figures, &settings, jobs, tell))
 }
 
 impl TigonArgs {
