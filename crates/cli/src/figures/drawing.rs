@@ -7,7 +7,7 @@ use std::thread::available_parallelism;
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
-use tombolo_experiments::figures::{Drawn, Page};
+use tombolo_experiments::figures::{Drawn, Page, RunsDone};
 
 use super::folder::Folder;
 use crate::output;
@@ -25,7 +25,7 @@ pub(crate) struct DrawingArgs {
 }
 
 /// Hears how many runs are done, of how many.
-type Tell<'a> = &'a (dyn Fn(usize, usize) + Sync);
+type Tell<'a> = &'a RunsDone<'a>;
 
 impl DrawingArgs {
     /// Draws figures by `draw`, which is told how many runs go side by side. Shows its progress,

@@ -7,8 +7,7 @@
 
 mod draw;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
 use tombolo_coherence::Filter;
@@ -19,8 +18,7 @@ use tombolo_programs::{PAGE_BYTES, Parameters, Processor, Program, ProgramName};
 use tombolo_regions::Mode;
 use tombolo_timing::Profile;
 
-use crate::figures::{Drawn, in_parallel};
-use crate::sdm::Tell;
+use crate::figures::{Drawn, RunsDone, measure_each};
 
 /// A figure.
 #[derive(Clone, Copy)]
@@ -183,19 +181,11 @@ pub fn draw_adaptive(
     figures: &[AdaptiveFigure],
     settings: &AdaptiveSettings,
     jobs: usize,
-    tell: &Tell<'_>,
+    tell: &RunsDone<'_>,
 ) -> Result<Vec<Drawn>> {
-    let runs: BTreeSet<Run> = figures.iter().flat_map(|figure| (figure.runs)(settings)).collect();
-    let runs: Vec<Run> = runs.into_iter().collect();
-    let done = AtomicUsize::new(0);
-    tell(0, runs.len());
-    let outcomes = in_parallel(&runs, jobs, |run| {
-        let outcome = run.measure(settings).with_context(|| run.name().to_string())?;
-        tell(done.fetch_add(1, Ordering::Relaxed) + 1, runs.len());
-        Ok(outcome)
-    });
-    let outcomes = outcomes.into_iter().flatten().collect::<Result<Vec<_>>>()?;
-    let measured = Measured { settings, runs: runs.into_iter().zip(outcomes).collect() };
+    let runs = figures.iter().flat_map(|figure| (figure.runs)(settings)).collect();
+    let measure = |run: &Run| run.measure(settings).with_context(|| run.name().to_string());
+    let measured = Measured { settings, runs: measure_each(runs, jobs, tell, measure)? };
     Ok(figures.iter().map(|figure| (figure.draw)(&measured)).collect())
 }
 

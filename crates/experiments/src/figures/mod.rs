@@ -34,6 +34,7 @@ mod run;
 mod scheme;
 mod sketch;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -256,8 +257,33 @@ fn bytes_of(run: &Run, scale: f64) -> u64 {
     (run.host_bytes() * scale) as u64
 }
 
-/// What came of each task, in their order; nothing of those that were not begun when one failed.
-pub(crate) fn in_parallel<T: Sync, R: Send>(
+/// Told that so many of so many runs are done, by several threads.
+pub type RunsDone<'a> = dyn Fn(usize, usize) + Sync + 'a;
+
+/// Makes each run, up to `jobs` at a time; the outcomes by run.
+///
+/// # Errors
+/// The first run's that failed, in their order.
+pub(crate) fn measure_each<R: Ord + Sync, O: Send>(
+    runs: BTreeSet<R>,
+    jobs: usize,
+    tell: &RunsDone<'_>,
+    measure: impl Fn(&R) -> Result<O> + Sync,
+) -> Result<BTreeMap<R, O>> {
+    let runs: Vec<R> = runs.into_iter().collect();
+    let done = AtomicUsize::new(0);
+    tell(0, runs.len());
+    let outcomes = in_parallel(&runs, jobs, |run| {
+        let outcome = measure(run)?;
+        tell(done.fetch_add(1, Ordering::Relaxed) + 1, runs.len());
+        Ok(outcome)
+    });
+    let outcomes = outcomes.into_iter().flatten().collect::<Result<Vec<_>>>()?;
+    Ok(runs.into_iter().zip(outcomes).collect())
+}
+
+/// The outcome of each task, in their order; none of those that were not begun when one failed.
+fn in_parallel<T: Sync, R: Send>(
     tasks: &[T],
     jobs: usize,
     work: impl Fn(&T) -> Result<R> + Sync,

@@ -9,14 +9,12 @@ mod programs;
 mod run;
 mod tables;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::BTreeMap;
 
 use anyhow::Result;
 use tombolo_tiers::{Policy, Round};
 
-use crate::figures::{Drawn, Row, Sketch, in_parallel};
-use crate::sdm::Tell;
+use crate::figures::{Drawn, Row, RunsDone, Sketch, measure_each};
 use run::{Outcome, Platform, Program, Run};
 
 /// A figure.
@@ -145,25 +143,16 @@ fn within(least: f64, most: f64, why: &'static str) -> Check {
 /// Draws figures, up to `jobs` runs at a time.
 ///
 /// # Errors
-/// None that are known.
+/// None: no run of this model fails.
 pub fn draw_nomad(
     figures: &[NomadFigure],
     settings: NomadSettings,
     jobs: usize,
-    tell: &Tell<'_>,
+    tell: &RunsDone<'_>,
 ) -> Result<Vec<Drawn>> {
-    let runs: BTreeSet<Run> = figures.iter().flat_map(|figure| (figure.runs)()).collect();
-    let runs: Vec<Run> = runs.into_iter().collect();
-    let done = AtomicUsize::new(0);
-    tell(0, runs.len());
-    let outcomes = in_parallel(&runs, jobs, |run| {
-        let outcome = run.measure(&settings);
-        tell(done.fetch_add(1, Ordering::Relaxed) + 1, runs.len());
-        Ok(outcome)
-    });
-    let outcomes = outcomes.into_iter().flatten().collect::<Result<Vec<_>>>()?;
-    let factor = settings.factor();
-    let measured = Measured { factor, runs: runs.into_iter().zip(outcomes).collect() };
+    let runs = figures.iter().flat_map(|figure| (figure.runs)()).collect();
+    let runs = measure_each(runs, jobs, tell, |run: &Run| Ok(run.measure(&settings)))?;
+    let measured = Measured { factor: settings.factor(), runs };
     Ok(figures.iter().map(|figure| (figure.draw)(&measured)).collect())
 }
 

@@ -3,7 +3,7 @@
 use tombolo_tiers::Policy;
 
 use super::run::{Case, Platform, Program, Run};
-use super::{Measured, NomadFigure, above, below, judge, policies, within};
+use super::{Check, Measured, NomadFigure, above, below, judge, policies, within};
 use crate::figures::{Drawn, Sketch};
 
 pub(super) const FIGURE_11: NomadFigure = NomadFigure { id: "11", runs: runs_11, draw: figure_11 };
@@ -160,6 +160,24 @@ fn figure_14(measured: &Measured) -> Drawn {
     sketch.drawn
 }
 
+/// Judges how fast one policy is over another.
+fn judge_over(
+    (sketch, measured): (&mut Sketch, &Measured),
+    (platform, program): (Platform, Program),
+    (one, other): (Policy, Policy),
+    says: &'static str,
+    check: Check,
+) {
+    let ours = over(measured, platform, program, one, other);
+    let name = format!("{}: {} over {}", platform.name(), short(one), short(other));
+    judge(sketch, name, says, ours, check);
+}
+
+/// The name of a policy, without the kind of Memtis.
+fn short(policy: Policy) -> &'static str {
+    if let Policy::Memtis { .. } = policy { "Memtis" } else { policy.name() }
+}
+
 /// Speeds of all policies, over that of the slowest.
 fn speeds(measured: &Measured, platforms: &[Platform], program: Program, sketch: &mut Sketch) {
     sketch.drawn.bars = true;
@@ -198,16 +216,20 @@ fn figure_12(measured: &Measured) -> Drawn {
     speeds(measured, &Platform::ALL, program, &mut sketch);
     for platform in Platform::ALL {
         for policy in [Policy::Tpp, Policy::Nomad] {
-            let ours = over(measured, platform, program, policy, Policy::None);
-            let name = format!("{}: {} over no migration", platform.name(), policy.name());
             let why = "A migration interrupts all 32 threads, and no cache shortens what they do otherwise.";
-            judge(&mut sketch, name, "negligible variance", ours, within(0.9, 1.1, why));
+            let (says, pair) = ("negligible variance", (policy, Policy::None));
+            judge_over(
+                (&mut sketch, measured),
+                (platform, program),
+                pair,
+                says,
+                within(0.9, 1.1, why),
+            );
         }
         if platform.has_memtis() {
-            let ours = over(measured, platform, program, Policy::MEMTIS, Policy::Nomad);
-            let name = format!("{}: Memtis over NOMAD", platform.name());
             let why = "Samples cost the model's program less than the faults of the others.";
-            judge(&mut sketch, name, "the least efficient", ours, below(1.0, why));
+            let (says, pair) = ("the least efficient", (Policy::MEMTIS, Policy::Nomad));
+            judge_over((&mut sketch, measured), (platform, program), pair, says, below(1.0, why));
         }
     }
     sketch.drawn
@@ -228,10 +250,15 @@ fn figure_13(measured: &Measured) -> Drawn {
         others.extend(platform.has_memtis().then_some(Policy::MEMTIS));
         for policy in [Policy::Nomad, Policy::Tpp] {
             for &other in &others {
-                let ours = over(measured, platform, program, policy, other);
-                let name = format!("{}: {} over {}", platform.name(), policy.name(), other.name());
                 let why = "Memtis promotes nearly as much there, since it samples stores to all of the instances' pages.";
-                judge(&mut sketch, name, "1.2 to 2.5", ours, within(1.2, 2.5, why));
+                let (says, check) = ("1.2 to 2.5", within(1.2, 2.5, why));
+                judge_over(
+                    (&mut sketch, measured),
+                    (platform, program),
+                    (policy, other),
+                    says,
+                    check,
+                );
             }
         }
     }
@@ -249,21 +276,14 @@ fn figure_15(measured: &Measured) -> Drawn {
     );
     speeds(measured, &LARGE, program, &mut sketch);
     for platform in LARGE {
-        let ours = over(measured, platform, program, Policy::Nomad, Policy::Tpp);
-        let name = format!("{}: NOMAD over TPP", platform.name());
         let why =
             "One scanner makes pages inaccessible for 32 threads, so that few of their uses fault.";
-        judge(&mut sketch, name, "2", ours, within(1.5, 3.0, why));
+        let (pair, check) = ((Policy::Nomad, Policy::Tpp), within(1.5, 3.0, why));
+        judge_over((&mut sketch, measured), (platform, program), pair, "2", check);
     }
-    let ours = over(measured, Platform::C, program, Policy::Nomad, Policy::MEMTIS);
     let why = "NOMAD's promotions of edges are in vain, and its interrupts cost all 32 threads.";
-    judge(
-        &mut sketch,
-        "C: NOMAD over Memtis".into(),
-        "slightly better",
-        ours,
-        within(1.0, 1.3, why),
-    );
+    let (pair, check) = ((Policy::Nomad, Policy::MEMTIS), within(1.0, 1.3, why));
+    judge_over((&mut sketch, measured), (Platform::C, program), pair, "slightly better", check);
     sketch.drawn
 }
 
@@ -278,16 +298,14 @@ fn figure_16(measured: &Measured) -> Drawn {
     );
     speeds(measured, &LARGE, program, &mut sketch);
     for platform in LARGE {
-        let ours = over(measured, platform, program, Policy::Nomad, Policy::Tpp);
-        let name = format!("{}: NOMAD over TPP", platform.name());
         let why =
             "One scanner makes pages inaccessible for 16 threads, so that few of their uses fault.";
-        judge(&mut sketch, name, "TPP declines significantly", ours, above(1.3, why));
-        let ours = over(measured, platform, program, Policy::Nomad, Policy::None);
-        let name = format!("{}: NOMAD over no migration", platform.name());
+        let (says, pair) = ("TPP declines significantly", (Policy::Nomad, Policy::Tpp));
+        judge_over((&mut sketch, measured), (platform, program), pair, says, above(1.3, why));
         let why =
             "Passes over features that do not fit into fast memory gain nothing by promotions.";
-        judge(&mut sketch, name, "consistently high", ours, above(0.95, why));
+        let (says, pair) = ("consistently high", (Policy::Nomad, Policy::None));
+        judge_over((&mut sketch, measured), (platform, program), pair, says, above(0.95, why));
     }
     sketch.drawn
 }

@@ -8,14 +8,13 @@
 mod compare;
 mod suite;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use tombolo_disaggregated::{Config, Core, Protocol, Summary, System};
 use tombolo_programs::Program;
 
-use crate::figures::{Drawn, in_parallel};
+use crate::figures::{Drawn, RunsDone, measure_each};
 use suite::Workload;
 
 /// A figure of the paper.
@@ -91,9 +90,6 @@ impl Measured {
     }
 }
 
-/// Told that so many of so many runs are done.
-pub type Tell<'a> = dyn Fn(usize, usize) + Sync + 'a;
-
 /// Draws figures, up to `jobs` runs at a time.
 ///
 /// # Errors
@@ -102,18 +98,10 @@ pub fn draw_sdm(
     figures: &[SdmFigure],
     settings: SdmSettings,
     jobs: usize,
-    tell: &Tell<'_>,
+    tell: &RunsDone<'_>,
 ) -> Result<Vec<Drawn>> {
-    let runs: BTreeSet<Run> = figures.iter().flat_map(|figure| (figure.runs)()).collect();
-    let runs: Vec<Run> = runs.into_iter().collect();
-    let done = AtomicUsize::new(0);
-    tell(0, runs.len());
-    let outcomes = in_parallel(&runs, jobs, |run| {
-        let summary = run.measure(settings).with_context(|| run.workload.name())?;
-        tell(done.fetch_add(1, Ordering::Relaxed) + 1, runs.len());
-        Ok(summary)
-    });
-    let summaries = outcomes.into_iter().flatten().collect::<Result<Vec<_>>>()?;
-    let measured = Measured(runs.into_iter().zip(summaries).collect());
+    let runs = figures.iter().flat_map(|figure| (figure.runs)()).collect();
+    let measure = |run: &Run| run.measure(settings).with_context(|| run.workload.name());
+    let measured = Measured(measure_each(runs, jobs, tell, measure)?);
     Ok(figures.iter().map(|figure| (figure.draw)(&measured)).collect())
 }

@@ -17,13 +17,12 @@ mod subject;
 mod systems;
 mod variants;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use tombolo_timing::Profile;
 
-use crate::figures::{Drawn, in_parallel};
+use crate::figures::{Drawn, RunsDone, measure_each};
 use lab::Ran;
 use point::Point;
 
@@ -84,9 +83,6 @@ impl Measured {
     }
 }
 
-/// Told that so many of so many points are done.
-pub type Tell<'a> = dyn Fn(usize, usize) + Sync + 'a;
-
 /// Draws figures, up to `jobs` points at a time.
 ///
 /// # Errors
@@ -95,20 +91,12 @@ pub fn draw_tigon(
     figures: &[TigonFigure],
     settings: &TigonSettings,
     jobs: usize,
-    tell: &Tell<'_>,
+    tell: &RunsDone<'_>,
 ) -> Result<Vec<Drawn>> {
-    let points: BTreeSet<Point> = figures.iter().flat_map(|figure| (figure.points)()).collect();
-    let points: Vec<Point> = points.into_iter().collect();
-    let done = AtomicUsize::new(0);
-    tell(0, points.len());
-    let outcomes = in_parallel(&points, jobs, |point| {
-        let ran = point.measure(settings).with_context(|| format!("{point:?}"))?;
-        tell(done.fetch_add(1, Ordering::Relaxed) + 1, points.len());
-        Ok(ran)
-    });
-    let ran = outcomes.into_iter().flatten().collect::<Result<Vec<_>>>()?;
+    let points = figures.iter().flat_map(|figure| (figure.points)()).collect();
+    let measure = |point: &Point| point.measure(settings).with_context(|| format!("{point:?}"));
     let measured = Measured {
-        ran: points.into_iter().zip(ran).collect(),
+        ran: measure_each(points, jobs, tell, measure)?,
         scale: settings.scale,
         scr_access: settings.profile.coherence.latency_ns / 1e9,
     };
