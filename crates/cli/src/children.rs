@@ -194,7 +194,7 @@ pub(crate) fn tell<T: Serialize>(event: &T) -> Result<()> {
     writeln!(std::io::stdout(), "{line}").context("nobody listens")
 }
 
-/// What a host's event means for the phase that all hosts are in.
+/// The meaning of a host's event for the phase that all hosts are in.
 pub(crate) enum Heard<E> {
     /// It has done so much of it.
     Progress(u64),

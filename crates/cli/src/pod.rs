@@ -176,7 +176,7 @@ fn is_known(area: &tombolo_pod::AreaLayout) -> bool {
 /// Latches of a page cache: more than there are threads that admit pages.
 pub(crate) const LATCHES: u64 = 256;
 
-/// What came of asking for huge pages.
+/// The outcome of a request for huge pages.
 #[derive(Serialize)]
 struct Huge {
     /// Bytes of the pod that are in huge pages.
@@ -232,7 +232,7 @@ struct Access {
 }
 
 impl Access {
-    /// What is wrong with it is said before anything is created.
+    /// Errors in the arguments are reported before anything is created.
     fn new(args: &CreateArgs) -> Result<Self> {
         let number = |name: &String| -> Result<u32> {
             let group = Group::from_name(name).context("cannot look at the groups")?;

@@ -270,8 +270,8 @@ pub(crate) fn load(args: &LoadFileArgs) -> Result<()> {
     print(&report, args.format, |report| report.text(existing))
 }
 
-/// What comes from the standard input: it is checked before any of it is loaded, so it is read
-/// twice.
+/// Copies the standard input to a temporary file. All of it is checked before any of it is loaded,
+/// so it is read twice.
 fn spooled() -> io::Result<File> {
     let mut file = tempfile::tempfile()?;
     io::copy(&mut io::stdin().lock(), &mut file)?;

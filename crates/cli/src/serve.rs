@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How long a host that was fenced tries to join again: its old seat may be the only one.
 const REJOIN_PATIENCE: Duration = Duration::from_secs(60);
 
-/// What an operator sees of this process, whatever stays it has in the pod.
+/// The monitoring of this process, across all stays that it has in the pod.
 struct Operation {
     tally: Arc<Tally>,
     observed: Arc<Mutex<Observed>>,

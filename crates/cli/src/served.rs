@@ -18,7 +18,7 @@ const TOGETHER: usize = 32;
 /// Room for a value that has held more does not keep its memory.
 const KEEP_BYTES: usize = 64 << 10;
 
-/// What clients of this process' host got, and what its looks at the others have found.
+/// Errors that clients of this process' host got, and findings of its looks at the others.
 #[derive(Default)]
 pub(crate) struct Tally {
     /// Writes that were refused because the pod was full.

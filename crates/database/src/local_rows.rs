@@ -1,4 +1,4 @@
-//! What it costs to use rows in a host's own memory, where memory keeps time.
+//! The costs of using rows in a host's own memory, where memory keeps time.
 
 use tombolo_memory::{LINE_BYTES, Local, Memory, Work};
 

@@ -52,13 +52,13 @@ pub struct AreasConfig {
     pub pages: usize,
     /// A host's own memory.
     pub near_ns: f64,
-    /// What it sends or receives, in 10^9 bytes a second.
+    /// The bandwidth of a host's own memory, in 10^9 bytes a second.
     pub near_gb_per_s: f64,
     /// Copying a page between the memory node and a host's own memory.
     pub copy_ns: f64,
-    /// What mappings take.
+    /// The times that changes of mappings take.
     pub paging: tombolo_timing::Paging,
-    /// What writing back and dropping lines take.
+    /// The times that writing back and dropping lines take.
     pub flush: tombolo_timing::Flush,
 }
 
@@ -86,8 +86,8 @@ impl AreasConfig {
     }
 }
 
-/// What copying a page takes from memory that is so far: a line through the nearest tier and the
-/// farthest one.
+/// The time that copying a page takes from memory that is so far. It lies on the line through the
+/// nearest tier and the farthest one.
 fn copy_ns(profile: &Profile, far_ns: f64) -> Option<f64> {
     let (first, last) = (profile.tier.first()?, profile.tier.last()?);
     let apart = last.line_ns - first.line_ns;
@@ -95,7 +95,7 @@ fn copy_ns(profile: &Profile, far_ns: f64) -> Option<f64> {
     Some((first.copy_ns + slope * (far_ns - first.line_ns)).max(0.0))
 }
 
-/// What accesses to a page were, whatever the mode.
+/// Counts of the accesses to a page, whatever its mode.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PageUse {
     /// Reads of its lines.
@@ -108,7 +108,7 @@ pub struct PageUse {
     pub hand_overs: u64,
 }
 
-/// What was counted of blocks and pages.
+/// Counts and times of all blocks and pages together.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AreaCounts {
     pub(crate) faults: u64,
@@ -156,12 +156,12 @@ struct Page {
     usage: PageUse,
 }
 
-/// What a host may do with a page: its rights are a number.
+/// The rights of a host to a page, as numbers.
 const NONE: u8 = 0;
 const READ: u8 = 1;
 const WRITE: u8 = 2;
 
-/// What is known of blocks and pages.
+/// The state of all blocks and pages, on all hosts.
 pub(crate) struct Areas {
     choice: Choice,
     allowed: &'static [Mode],
@@ -297,7 +297,7 @@ impl Areas {
         self.near + self.memories[host].pass(now, LINE_BYTES)
     }
 
-    /// What each page's accesses were.
+    /// Counts of the accesses to each page, in the order of the pages.
     pub(crate) fn usage(&self) -> impl Iterator<Item = &PageUse> {
         self.pages.iter().map(|page| &page.usage)
     }
@@ -310,7 +310,7 @@ impl Areas {
     }
 }
 
-/// What a step of the protocol is done with.
+/// The parts of the machine that a step of the protocol uses.
 pub(crate) struct Parts<'a, const WORDS: usize> {
     pub(crate) areas: &'a mut Areas,
     pub(crate) caches: &'a mut [HostCaches],
@@ -327,7 +327,7 @@ struct Back<'a, 'b, const WORDS: usize> {
     asked: Vec<(usize, Question, Ps)>,
     /// Answers to it, and when they arrive.
     answers: Vec<(usize, Message, Ps)>,
-    /// What this host answers.
+    /// The answer of this host.
     says: Option<Message>,
 }
 

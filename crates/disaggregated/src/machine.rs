@@ -385,8 +385,8 @@ impl<const WORDS: usize> Machine<WORDS> {
         self.results.messages.add(Message::Cmp, self.pages.count());
     }
 
-    /// What a thread does before it accesses an address: it may have to wait until then, and to ask
-    /// again. Nothing, if it may go ahead.
+    /// A thread calls this before it accesses an address. It may have to wait until the returned
+    /// time, and to call again; `None` if it may go ahead.
     #[inline]
     pub(crate) fn wait(&mut self, thread: usize, address: u64, kind: Kind) -> Option<Ps> {
         let page = (address / PAGE_BYTES) as usize;

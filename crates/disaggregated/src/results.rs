@@ -170,7 +170,7 @@ impl Results {
     }
 }
 
-/// What came of pages that software keeps coherent.
+/// Counts and times of pages that software keeps coherent.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AreaSummary {
     /// Faults on pages that were not mapped.
@@ -187,9 +187,9 @@ pub struct AreaSummary {
     pub changes: u64,
     /// Pages that were replicated as probes.
     pub probes: u64,
-    /// What processors waited for faults, of all together.
+    /// The time that processors waited for faults, of all together.
     pub fault_ns: f64,
-    /// What changes and probes took, beside the processors.
+    /// The time that changes and probes took, beside the processors.
     pub change_ns: f64,
     /// Misses by mode of the page.
     pub misses: BTreeMap<&'static str, u64>,

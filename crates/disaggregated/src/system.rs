@@ -249,7 +249,7 @@ impl<const WORDS: usize> System<WORDS> {
         self.shared.machine.borrow_mut().free_all();
     }
 
-    /// What accesses to each page were, by its number, if pages are kept in several ways.
+    /// Counts of the accesses to each page, by its number, if pages are kept in several ways.
     pub fn page_uses(&self) -> Vec<PageUse> {
         let machine = self.shared.machine.borrow();
         machine.areas().map_or(Vec::new(), |areas| areas.usage().copied().collect())

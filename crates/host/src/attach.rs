@@ -117,9 +117,9 @@ impl<M: Memory> Joining<M> {
         T::start(self, replica, options)
     }
 
-    /// What `adopt` makes of another host's snapshot; `None` if it is damaged, or too old. If all
-    /// hosts that had a replica have died, `open` opens the area anew. `None` if no host answers.
-    /// Blocks for up to 15 seconds.
+    /// The replica that `adopt` makes of another host's snapshot; `adopt` returns `None` if the
+    /// snapshot is damaged, or too old. If all hosts that had a replica have died, `open` opens the
+    /// area anew. `None` if no host answers. Blocks for up to 15 seconds.
     ///
     /// # Errors
     /// Those of `open`.

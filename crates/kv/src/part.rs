@@ -1,5 +1,4 @@
-//! What is asked of a value, or changed of it, without copying it: its deadline, its length, a
-//! part.
+//! Reads and changes of a value that do not copy it: its deadline, its length, a part.
 
 use std::ops::Range;
 
@@ -22,7 +21,7 @@ pub struct Stat {
     pub deadline_ms: Option<u64>,
 }
 
-/// What [`Store::update_deadline`] makes of a key.
+/// The change that [`Store::update_deadline`] makes to a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeadlineChange {
     /// Leave it as it is.
@@ -33,7 +32,7 @@ pub enum DeadlineChange {
     Delete,
 }
 
-/// What was found at the start of an object.
+/// Facts of an object besides its value, all of one version.
 struct Start {
     stat: Stat,
     version: Version,
@@ -133,7 +132,7 @@ impl<S: Scheme> Store<S> {
         Ok(Some((decode_prefix(&prefix)?, version)))
     }
 
-    /// What there is to know of the object with `key` but the value, of one version.
+    /// Facts of the object with `key` besides its value, of one version; `None` if it is absent.
     fn start(&self, key: &[u8]) -> Result<Option<Start>, Error> {
         loop {
             let Some((prefix, version)) = self.prefix(key)? else { return Ok(None) };

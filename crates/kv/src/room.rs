@@ -9,7 +9,7 @@ use crate::Store;
 /// For so long what was found counts, in milliseconds: to find it takes a look at all chunks.
 const COUNTS_MS: u64 = 50;
 
-/// What was found, and until when it counts.
+/// The free room that was found, and until when it counts.
 #[derive(Default)]
 pub(crate) struct KnownRoom {
     bytes: AtomicU64,

@@ -25,7 +25,7 @@ pub enum Change {
     Delete,
 }
 
-/// What [`Store::get_each_within`] finds.
+/// The finding of [`Store::get_each_within`] for one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found<'a> {
     /// The key has no value.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// The most there is in a timetable, in bytes: later keys are found by the walk through all keys.
 const MOST_BYTES: usize = 64 << 20;
-/// What a key takes besides its own bytes.
+/// Memory that a key takes besides its own bytes, in bytes.
 const KEY_OVERHEAD_BYTES: usize = 96;
 
 /// Keys of objects, by the time at which their values expire. Ordered, so that a seed of the

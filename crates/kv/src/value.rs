@@ -32,7 +32,7 @@ pub struct Entry {
     pub deadline_ms: Option<u64>,
 }
 
-/// What the first bytes of an object say.
+/// The deadline of an object, or its part that stands in the first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Prefix {
     /// The deadline; none, if the value lasts.
@@ -90,7 +90,7 @@ pub(crate) fn encode_prefix(deadline_ms: Option<u64>) -> [u8; PREFIX_BYTES] {
     (MARK << DEADLINE_BITS | deadline).to_le_bytes()
 }
 
-/// What the prefix of an object says.
+/// Decodes the prefix of an object. Fails if the object is not a value of this crate.
 pub(crate) fn decode_prefix(bytes: &[u8; PREFIX_BYTES]) -> Result<Prefix, Error> {
     let word = u64::from_le_bytes(*bytes);
     match word >> DEADLINE_BITS {

@@ -73,7 +73,7 @@ extern "C" fn in_new_child() {
     }
 }
 
-/// What is to run around each `fork()`.
+/// Functions to run around each `fork()`.
 #[derive(Clone, Copy, Debug)]
 pub struct AroundForks {
     /// In the parent, before: whatever it locks, the other two release.

@@ -229,8 +229,8 @@ pub trait Memory: Clone + 'static {
     #[track_caller]
     fn invalidate(&self, site: Site, lines: Lines);
 
-    /// Whether this host has met a memory error in these lines. What it has read of them since is
-    /// not what was written there; what it writes there, other hosts may never see. That does not
+    /// Whether this host has met a memory error in these lines. Its reads of them since then do not
+    /// return what was written there, and other hosts may never see its writes there. That does not
     /// end: nobody heals a line.
     #[inline]
     fn poisoned(&self, lines: Lines) -> bool {
@@ -318,7 +318,8 @@ pub trait Memory: Clone + 'static {
     }
 
     /// Whether a process is known to have ended, or to have let go of this memory: then nothing
-    /// that it did there is still under way. What cannot be read, or not be compared, is not known.
+    /// that it did there is still under way. Evidence that cannot be read, or not be compared,
+    /// proves nothing.
     fn has_ended(&self, process: Process) -> bool;
 
     /// Whether a process is known to have something to do: a thread of it has a processor, or waits
@@ -361,8 +362,8 @@ pub trait Memory: Clone + 'static {
         Moment::default()
     }
 
-    /// What this thread has read of these bytes since `since` is used from here on: it must not
-    /// have been out of date by then.
+    /// From here on this thread uses the bytes that it has read here since `since`. They must not
+    /// have been out of date at that moment.
     #[track_caller]
     #[inline]
     fn relies_on(&self, from: LnrAddr, bytes: u64, since: Moment) {

@@ -50,7 +50,7 @@ const RANGES: usize = 16;
 /// them.
 static PAGES: AtomicU64 = AtomicU64::new(0);
 
-/// What a memory error does that a host cannot go on with: one in SCR, the log or mail.
+/// The effect of a memory error that a host cannot go on with: one in SCR, the log or mail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnMemoryError {
     /// The handler of SIGBUS that the program had before it mapped a pod gets it: by default the

@@ -2,7 +2,7 @@
 //!
 //! Only proof counts. A process is known to have ended if the kernel says so of its own number, in
 //! its own PID namespace; or if its lock on the memory is free ([`life`](crate::life)), which holds
-//! across namespaces. What cannot be read, or not be compared, says nothing.
+//! across namespaces. Evidence that cannot be read, or not be compared, proves nothing.
 //!
 //! Numbers come back, so a process has a mark that does not: the number of its pidfd's inode, or,
 //! before Linux 6.9, when it began. `/proc` tells the latter by the clock of the reader's time

@@ -14,7 +14,7 @@ use crate::poison::{self, Mapping};
 use crate::processor::{HUGE_PAGE, prefetch_at};
 use crate::{LINE_BYTES, Lines, ScrAddr, Word, numa};
 
-/// What memory is mapped for.
+/// The accesses for which memory is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
@@ -251,7 +251,7 @@ unsafe impl Send for Window {}
 unsafe impl Sync for Window {}
 
 impl Window {
-    /// What it is a part of.
+    /// The region of which it is a part.
     pub(crate) fn region(&self) -> &Arc<Region> {
         &self.region
     }

@@ -29,8 +29,8 @@ const NEVER: Duration = Duration::ZERO;
 /// Bytes of a write, at most.
 const MAX_WRITE: u32 = 1 << 20;
 
-/// What the kernel may do with an open file: read and write past its pages, and write several at
-/// once.
+/// Flags of an open file: the kernel reads and writes past its page cache, and several writes may
+/// run at once.
 const OPENED: FopenFlags =
     FopenFlags::FOPEN_DIRECT_IO.union(FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES);
 

@@ -1,5 +1,6 @@
-//! What requests of the kernel share, and what comes of them: names, directories and permissions
-//! are those of the backing directory; bytes, sizes and times of files are the page cache's.
+//! The state that requests of the kernel share, and their outcomes. Names, directories and
+//! permissions are those of the backing directory; bytes, sizes and times of files are the page
+//! cache's.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};

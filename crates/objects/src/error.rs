@@ -13,7 +13,7 @@ pub(crate) fn changed_under_lock() -> Error {
     Error::Damaged("an object changed while its lock was held".to_owned())
 }
 
-/// What reading a value comes to that is lost.
+/// The error of reading a value that is lost.
 pub(crate) fn loss(to: LostTo) -> Error {
     match to {
         LostTo::Host(host) => Error::Lost { host },
@@ -21,7 +21,7 @@ pub(crate) fn loss(to: LostTo) -> Error {
     }
 }
 
-/// What an operation comes to if the log does not take its change, or cannot be applied.
+/// The error of an operation if the log does not take its change, or cannot be applied.
 #[cold]
 pub(crate) fn of_log(error: LogError) -> Error {
     match error {

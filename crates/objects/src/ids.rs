@@ -49,7 +49,7 @@ impl LostTo {
         }
     }
 
-    /// What has this [`code`](Self::code).
+    /// The inverse of [`code`](Self::code).
     #[inline]
     pub(crate) fn of_code(code: u8) -> Self {
         if code == u8::MAX { Self::MemoryError } else { Self::Host(code) }

@@ -48,8 +48,8 @@ tombolo_memory::sites! {
     PARTITION_ANSWER_MEANWHILE = "objects.partition.answer-meanwhile";
     /// A host that leaves the pod brings back what is in its partition.
     PARTITION_LEAVE = "objects.partition.leave";
-    /// What is written in a host's memory is in its slot, too, and in memory, before the write
-    /// counts.
+    /// Bytes written in a host's memory are in the object's slot, too, and in memory, before the
+    /// write counts.
     PARTITION_BACKUP = "objects.partition.backup";
     /// A host that writes such an object says so first.
     PARTITION_NOTED = "objects.partition.noted";
@@ -133,8 +133,8 @@ tombolo_memory::sites! {
     /// An object that a dead host had locked starts a new generation before its counter starts
     /// anew.
     RESCUE_GENERATION = "objects.rescue.generation";
-    /// What a dead host was about to do to an object it had locked is off before its lock is
-    /// released.
+    /// An operation that a dead host was about to do to an object it had locked is off before its
+    /// lock is released.
     RESCUE_STAYS = "objects.rescue.stays";
     /// What a dead host had overwritten is restored, and in memory, before its lock is released.
     RESCUE_CLEAN = "objects.rescue.clean";
@@ -236,8 +236,8 @@ tombolo_memory::sites! {
     OPEN_TORN = "objects.open.torn";
     /// What was read from memory with errors is not handed out.
     POISON_READ = "objects.poison.read";
-    /// What could not be written because of a memory error is lost for all before the lock is
-    /// released.
+    /// An object that could not be written because of a memory error is lost for all before its
+    /// lock is released.
     POISON_WRITE = "objects.poison.write";
     /// What a write would overwrite is noted only if it could be read.
     POISON_UNDO = "objects.poison.undo";

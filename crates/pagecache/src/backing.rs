@@ -66,8 +66,8 @@ pub trait Backing: Send + Sync + 'static {
         None
     }
 
-    /// What finds a file again for as long as it has a name or a user on any host; all zeros where
-    /// there is no such thing.
+    /// The handle that finds a file again for as long as it has a name or a user on any host. All
+    /// zeros where there is no such thing.
     ///
     /// # Errors
     /// What the file system says.

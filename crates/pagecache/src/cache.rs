@@ -298,8 +298,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         Ok(head.map(|(head, _)| Attributes { size: head.size, modified: head.modified }))
     }
 
-    /// Reads from `offset` up to the end of `into` or of the file; how many bytes. What lies within
-    /// a page is read in one step.
+    /// Reads from `offset` up to the end of `into` or of the file; how many bytes. Bytes within one
+    /// page are read in one step.
     ///
     /// # Errors
     /// [`Error::Backing`], [`Error::Stalled`], [`Error::Objects`].
@@ -333,7 +333,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         })
     }
 
-    /// Writes all of `bytes` at `offset`; the file grows as needed. What lies within a page is
+    /// Writes all of `bytes` at `offset`; the file grows as needed. Bytes within one page are
     /// written in one step.
     ///
     /// # Errors
@@ -503,7 +503,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     pub fn write_back(&self, file: FileId) -> Result<(), Error> {
         let head = self.peek(file)?.map(|(head, _)| head);
         let pages = head.map_or(u64::MAX, |head| head.size.div_ceil(self.page_bytes));
-        // What takes less time: to look at the file's pages, or at all marks and their tags.
+        // The cheaper way is taken: to look at the file's pages, or at all marks and their tags.
         match self.pages.reach() {
             Some(marks) if pages <= 1 + (marks + 2 * self.pages.dirty_count()) / LOOKS_A_PAGE => {
                 self.write_back_pages((0..pages).map(|block| Key::page(file, block)))?;

@@ -1,4 +1,4 @@
-//! What a host that died has left: dirty pages of files that it alone had at hand, and files that
+//! The remains of a host that died: dirty pages of files that it alone had at hand, and files that
 //! it had alone.
 //!
 //! The host that uses such a file next ends what the dead one was at. But there may be none before

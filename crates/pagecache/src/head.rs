@@ -15,8 +15,8 @@
 //! it does.
 //!
 //! The *epoch* starts at a random number and changes when the file is cut. It is odd while a thread
-//! has the file alone, for cutting it or appending to it. What was read or written counts only if
-//! the epoch is the same afterwards, and even. A host that reads a file stores nothing in shared
+//! has the file alone, for cutting it or appending to it. A read or a write counts only if the
+//! epoch is the same afterwards, and even. A host that reads a file stores nothing in shared
 //! memory for it.
 //!
 //! The head is admitted when a file is first used, and evicted like a page. The size may be ahead
@@ -44,7 +44,7 @@ const TICK_NS: i64 = 4_000_000;
 /// Clocks of hosts may differ by so much before that is reported.
 const SKEW_NS: i64 = 1_000_000_000;
 
-/// What shows that a file was written: see [`PageCache::may_differ`].
+/// A file's state at one time, which shows later writes: see [`PageCache::may_differ`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// Of the head.
@@ -129,8 +129,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         }
     }
 
-    /// What shows whether a file is written from now on; `None` if it is not in the cache. It asks
-    /// no other host.
+    /// The stamp that shows whether a file is written from now on; `None` if it is not in the
+    /// cache. It asks no other host.
     ///
     /// # Errors
     /// [`Error::Objects`].

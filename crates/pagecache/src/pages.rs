@@ -1,5 +1,5 @@
-//! What a page cache needs of a way of sharing, and how dirty pages are known: on MEGALON, by marks
-//! of their coherence records.
+//! The requirements of a page cache on a way of sharing, and how dirty pages are known: on MEGALON,
+//! by marks of their coherence records.
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
-//! What is left of files when all hosts of a pod have died: dirty pages, and what they were at.
+//! The remains of files when all hosts of a pod have died: dirty pages, and what hosts were at.
 //!
 //! Nobody can tell which pages are dirty then, only which were *written* since they were admitted.
-//! What such a page holds is what its file is to hold, whether it was written back or not; so all
-//! of them are. Files end as their heads say, or, where a dead host had a file alone or had made it
-//! longer, as the next host would have found it ([`head`](crate::head)).
+//! Such a page holds the bytes that its file is to hold, whether it was written back or not. So all
+//! of them are written back. Files end as their heads say, or, where a dead host had a file alone
+//! or had made it longer, as the next host would have found it ([`head`](crate::head)).
 //!
 //! A page that a host was changing when it died is as it was before, if writes are undone.
 //! Otherwise it is lost, and as in its file: nobody is there any more who could be told by

@@ -9,7 +9,7 @@ const WINDOW: u32 = 512;
 /// Of so many promotions that are asked for while they are stopped, one is made.
 const PROBE: u32 = 100;
 
-/// What a window has shown.
+/// The change at the end of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// Promotions stop.

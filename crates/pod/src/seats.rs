@@ -16,8 +16,8 @@
 //! Each step is one compare-and-swap of the seat's own word. Every claim takes a number that no
 //! other claim has, so no word of a seat comes twice.
 //!
-//! A seat says that its host is in the pod, and nothing else. What lives in the pod knows by its
-//! own [roster](crate::roster) which of these hosts take part in it, and keeps a dead host's entry
+//! A seat says that its host is in the pod, and nothing else. Each area knows by its own
+//! [roster](crate::roster) which of these hosts take part in it, and keeps a dead host's entry
 //! until the host is cleared up after there. So a seat is another's as soon as its host is gone,
 //! whatever is left to be done in areas whose tenants no living host runs.
 
@@ -217,7 +217,7 @@ impl<M: Memory> Pod<M> {
     }
 
     /// Frees the seat of a host that was fenced, and is known to be gone; whether this call did.
-    /// What the host has left in an area is the business of that area's roster.
+    /// Clearing up after the host in an area is the business of that area's roster.
     pub fn release(&self, stay: Stay) -> bool {
         let (fenced, free) = (SeatState::Fenced, SeatState::Free);
         step(self.memory(), self.places(), stay, fenced, free)

@@ -21,8 +21,8 @@ tombolo_memory::sites! {
     JOIN_CLAIM = "pod.join.claim";
     /// A host that has a seat has said which process it is.
     JOIN_NAME = "pod.join.name";
-    /// What a later claimer of its seat has said, a slow host leaves alone: it looks whether it has
-    /// lost its claim.
+    /// A slow host leaves alone the name that a later claimer of its seat has written: it looks
+    /// whether it has lost its claim.
     JOIN_CLAIMED = "pod.join.claimed";
     /// And when it has looked, too.
     JOIN_WORD = "pod.join.word";
@@ -40,8 +40,8 @@ tombolo_memory::sites! {
     ROSTER_OURS = "pod.roster.ours";
     /// A host enrols when what the last one in its seat has left is cleared up.
     ROSTER_CLEARED = "pod.roster.cleared";
-    /// What a host has been told by one that has died counts only as long as no other has opened
-    /// the area anew.
+    /// The replica that a host has from one that has died counts only as long as no other has
+    /// opened the area anew.
     ROSTER_OPENED = "pod.roster.opened";
     /// A host that gives up leaves the phase alone, unless it is opening the area itself.
     ROSTER_OPENER = "pod.roster.opener";

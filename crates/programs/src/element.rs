@@ -15,7 +15,7 @@ pub trait Bytes {
     /// the number of bytes that `bytes` says: 1, 2, 4 or 8.
     ///
     /// # Errors
-    /// What stood there instead.
+    /// The value that stood there instead.
     fn compare_exchange(
         &self,
         address: u64,

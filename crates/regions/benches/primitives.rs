@@ -1,5 +1,5 @@
-//! What the primitives of a region take on this machine: faults, upgrades, hand-overs, mappings
-//! that are taken away, and changes of mode.
+//! The times of a region's primitives on this machine: faults, upgrades, hand-overs, mappings that
+//! are taken away, and changes of mode.
 //!
 //! Two hosts are in one process, each with mappings of its own. A line has the least and the median
 //! of all rounds: a busy machine shows in the median.

@@ -23,7 +23,7 @@ impl Yield {
         self.page
     }
 
-    /// What the host has to say, when it is through.
+    /// Takes a step. Returns the host's answer after the last one.
     pub(crate) fn step<B: Pages>(&mut self, here: &mut Local, back: &mut B) -> Option<Message> {
         if let Some((mode, message)) = self.writes_back {
             back.write_back(self.page, mode);
@@ -72,7 +72,7 @@ impl Answering {
         Self { question, stage }
     }
 
-    /// What is answered.
+    /// The question that is answered.
     pub fn question(&self) -> &Question {
         &self.question
     }

@@ -35,7 +35,7 @@ enum Stage {
     GiveUp(Known),
 }
 
-/// What the host asks for, and what it will have.
+/// The host's request for a page, and the mode and the sharers with which it will have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Wanted {
     ask: Ask,
@@ -190,7 +190,7 @@ impl Fault {
 }
 
 impl Wanted {
-    /// What comes next, when so many of those that were asked keep the page.
+    /// The next stage, once all hosts that were asked have answered: those in `keep` keep the page.
     fn granted(self, keep: Hosts, here: &Local) -> Stage {
         let shared = self.shared || !keep.is_empty();
         let (_, state) = (SHARING.grant)(self.ask, shared);

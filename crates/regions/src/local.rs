@@ -1,4 +1,4 @@
-//! What a host knows of its own pages.
+//! A host's knowledge of its own pages.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ pub struct Local {
     pages: Vec<Held>,
 }
 
-/// What a host may do with a page.
+/// The state in which a host has a page, and the page's mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Held {
     pub(crate) state: State,

@@ -2,10 +2,10 @@
 //!
 //! A block is looked at whenever its accesses and faults have cost a multiple of what a look does,
 //! so looks are a fixed share of all costs, however busy or idle a block is. At a look, the costs
-//! since the last one are compared with what they would have been in each other mode. What a mode
-//! would have saved adds up; what it would have cost more is subtracted, down to nothing. Once a
-//! mode would have saved more than a change to it costs ([`BreakEven`]), the block changes, if
-//! there is enough left of what all changes may cost ([`Purse`]).
+//! since the last one are compared with what they would have been in each other mode. The savings
+//! that a mode would have brought add up; its additional costs are subtracted, down to nothing.
+//! Once a mode would have saved more than a change to it costs ([`BreakEven`]), the block changes,
+//! if there is enough left of what all changes may cost ([`Purse`]).
 //!
 //! Misses are counted by hardware: the device's counters, or the cores' events. A host counts
 //! faults itself, where software keeps the pages. Where the hardware does, one page of the block is
@@ -20,14 +20,14 @@ use tombolo_placement::{BreakEven, Costs as Move, Place, Placement, Profile};
 
 use crate::{BlockMode, Mode};
 
-/// What accesses, faults and changes cost. All in one unit.
+/// The costs of accesses, faults and changes. All in one unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Costs {
     /// A miss that goes to the pod's memory.
     pub far: u64,
     /// A miss that goes to the host's own memory.
     pub near: u64,
-    /// What is added if the hardware has to ask other hosts.
+    /// The additional cost of a miss for which the hardware has to ask other hosts.
     pub snoop: u64,
     /// A fault on an owned page, its share of what other hosts do included.
     pub owned: u64,
@@ -57,7 +57,7 @@ const SOON: u32 = 8;
 const MOST_IN_VAIN: u32 = 6;
 const LINES: u64 = 64;
 
-/// What changes may cost: a share of what accesses and faults of all blocks have cost so far. So
+/// The budget of changes: a share of what accesses and faults of all blocks have cost so far. So
 /// changes that were in vain never cost more than that.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Purse {
@@ -75,7 +75,7 @@ impl Purse {
     }
 }
 
-/// What was seen of a block since the last look.
+/// The misses and faults of a block since the last look.
 #[derive(Clone, Debug, Default)]
 struct Seen {
     misses: u64,
@@ -89,7 +89,7 @@ struct Seen {
     probed: u64,
 }
 
-/// What is known of a block, of 64 pages at most.
+/// The record of a block, of 64 pages at most, by which its mode is chosen.
 #[derive(Clone, Debug)]
 pub struct Watch {
     seen: Seen,
@@ -104,7 +104,7 @@ pub struct Watch {
     faulters: Box<[u64; 64]>,
     /// Pages that were missed in since the last look.
     active: u64,
-    /// What each mode would have saved.
+    /// The costs that each mode would have saved since the last change; never below nothing.
     gains: [u64; Mode::ALL.len()],
     /// Costs at which the next look is due.
     due: u64,
@@ -167,7 +167,7 @@ impl Watch {
         }
     }
 
-    /// A page is used. What was seen before a probe is used for the first time says nothing of it.
+    /// A page is used. Misses and faults seen before a probe's first use say nothing of it.
     #[inline]
     fn used(&mut self, page: usize) {
         if self.probe == Some(page % 64) && !self.probing {
@@ -196,7 +196,7 @@ impl Watch {
         purse: &mut Purse,
     ) -> Option<BlockMode> {
         purse.spent += self.spent + std::mem::take(&mut self.before);
-        // What a probe has shown that ended early counts as much as what a whole one does.
+        // Costs seen by a probe that ended early count as much as those seen by a whole one.
         let whole = self.due.max(LOOKS_APART * costs.change);
         let times = (whole / self.spent.max(1)).clamp(1, MOST_TIMES);
         self.users = users;
@@ -256,7 +256,7 @@ impl Watch {
         allowed.iter().filter_map(worth).max().map_or(now, |(_, mode)| mode)
     }
 
-    /// What a change costs, faults of all that use the block included.
+    /// The cost of a change, faults of all hosts that use the block included.
     fn price(&self, mode: Mode, costs: &Costs) -> u64 {
         let faults = match mode {
             Mode::Direct => u64::from(self.hosts()) * costs.map,
@@ -293,7 +293,7 @@ impl Watch {
     }
 }
 
-/// What was seen would have cost this in each mode.
+/// The costs that the misses and faults seen would have had in each mode.
 fn totals(seen: &Seen, now: BlockMode, active: u64, costs: &Costs) -> [u64; Mode::ALL.len()] {
     let direct = now.mode == Mode::Direct;
     let pages = u64::from(active.count_ones());

@@ -5,7 +5,7 @@ tombolo_memory::sites! {
     LOCK = "regions.lock";
     /// Words of the directory change under its lock.
     DIRECTORY_LOCK = "regions.directory.lock";
-    /// What caches hold of a page is dropped before the page is fetched.
+    /// A page's lines are dropped from the caches before the page is fetched.
     FETCH_INVALIDATE = "regions.fetch.invalidate";
     /// A page is in memory before the host says that it has given it up.
     WRITE_BACK_CLEAN = "regions.write-back.clean";

@@ -1,4 +1,4 @@
-//! What hosts agree on, and what a host can do to its own mappings.
+//! The words and messages that hosts agree on, and a host's calls to change its own mappings.
 
 use std::ops::Range;
 
@@ -52,7 +52,7 @@ impl BlockMode {
     }
 }
 
-/// What a question is about.
+/// The pages that a question is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Subject {
     /// A page that software keeps coherent.
@@ -61,14 +61,14 @@ pub enum Subject {
     Direct(Range<usize>),
 }
 
-/// What a host is asked.
+/// A question to a host.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Question {
     /// The host that asks, and that has the lock of the page or block.
     pub asker: usize,
-    /// What it is about.
+    /// The pages that it is about.
     pub subject: Subject,
-    /// What it is to do: one of SHA-CF's snoops.
+    /// The snoop to which the asked host responds: one of SHA-CF's.
     pub snoop: Message,
 }
 
@@ -134,7 +134,7 @@ pub trait Pages {
     fn write_back(&mut self, page: usize, mode: Mode);
 }
 
-/// What a step came to.
+/// The outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// There are more steps.

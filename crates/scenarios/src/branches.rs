@@ -91,7 +91,7 @@ fn write<P: Protocol>(db: &Db<P>, row: u64, tag: u64) -> Result<u64, TxError> {
     tx.commit().map(|commit| commit.epoch)
 }
 
-/// What is durable has the same tag in a row of each host. Returns the tags.
+/// Each row that is durable has the same tag on all hosts. Returns the tags by row.
 fn check(disk: &SimulatedDisk) -> BTreeMap<u64, u64> {
     let recovered = recover(&disk.synchronised(), 1).unwrap();
     let mut rows: BTreeMap<u64, BTreeMap<u32, u64>> = BTreeMap::new();

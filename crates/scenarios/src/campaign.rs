@@ -135,8 +135,8 @@ impl Tally {
         sites().filter(|site| !self.targets.contains_key(site)).collect()
     }
 
-    /// What has never become of the dirty lines that there were when a host came to a step at which
-    /// it might have died.
+    /// Steps at which a host might have died, each with a fate of its dirty lines that no schedule
+    /// has shown.
     pub fn missed_deaths(&self) -> Vec<(Site, Fate)> {
         let deaths = self.coverage.deaths();
         let targets = self.targets.iter().map(|(&site, &dirty)| (site, dirty.min(2) as u8));

@@ -2,8 +2,8 @@
 //! recovered from the logs alone, and any other transaction whole or not at all.
 //!
 //! All locks of a transaction are held when its commit begins, so commits are in the order in which
-//! they might have happened. What recovery brings back must be what those transactions leave on a
-//! map whose epochs are durable. A transaction whose commit was cut off may be among them.
+//! they might have happened. Recovery must bring back the map that those transactions leave whose
+//! epochs are durable. A transaction whose commit was cut off may be among them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ type Key = [u8; 5];
 type Db = Tigon<SimMemory>;
 type DbLogger = Logger<SimMemory, PacedDisk>;
 
-/// What a transaction leaves of the rows it has changed.
+/// The rows that a transaction has changed, as it leaves them; `None` for a deleted row.
 type Changes = BTreeMap<Key, Option<u64>>;
 
 /// A transaction whose commit has begun.
@@ -261,7 +261,7 @@ fn write_out(simulation: &mut Simulation, members: &[Rc<Member>]) {
     simulation.run_calmly().unwrap();
 }
 
-/// What was recovered is what the transactions of durable epochs leave.
+/// The recovered rows are those that the transactions of durable epochs leave.
 fn check(book: &Book, disk: &SimulatedDisk) {
     let recovered = recover(disk, 1).unwrap();
     let acknowledged = book.acknowledged.get();

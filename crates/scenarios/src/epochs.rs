@@ -514,8 +514,8 @@ pub(crate) fn a_drainer_dies(trial: &Trial) {
     with_deaths(trial, dying(&[1, 0], Deaths::InTurn));
 }
 
-/// A host that lives is taken for dead: another closes its log. What it has been told is durable is
-/// so, and no other host waits for it once it has ended.
+/// A host that lives is taken for dead: another closes its log. Transactions that it has been told
+/// are durable are so, and no other host waits for it once it has ended.
 pub(crate) fn a_logging_host_is_fenced(trial: &Trial) {
     let mut world = World::new(trial, None);
     for host in 0..2 {

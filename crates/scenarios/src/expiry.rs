@@ -217,7 +217,7 @@ fn change_or_read_part(store: &SharedStore) {
                 .unwrap();
         }
         4 => {
-            // What is put there is what such a value has there, so that it stays whole.
+            // The bytes are those that a value of this length has there, so the value stays whole.
             if let Some(stat) = store.stat(KEY).unwrap() {
                 assert!(DEADLINES.contains(&stat.deadline_ms), "a deadline in parts: {stat:?}");
                 assert!(is_known(b"", stat.value_bytes as usize), "a length in parts: {stat:?}");

@@ -279,7 +279,7 @@ pub(crate) fn patient_put(host: &Objects<SimMemory>, scribe: &Scribe, key: &str,
 }
 
 /// A host dies while it changes an object in two steps, of which no other may see the first alone.
-/// What it overwrites is too much to be noted.
+/// The bytes that it overwrites are too many to be noted.
 pub(crate) fn a_patient_writer_dies(trial: &Trial) {
     const LARGE: u64 = 7 + 5;
     let mut world = World::new(trial, &setup(trial, &[0]));

@@ -1,5 +1,5 @@
-//! What hosts do to each other in the simulator: scenarios, each with its oracle, and campaigns
-//! that run them under many schedules and with steps of the protocols left out.
+//! Interactions of hosts in the simulator: scenarios, each with its oracle, and campaigns that run
+//! them under many schedules and with steps of the protocols left out.
 //!
 //! A scenario takes place in a pod in which rare things are common (`world.rs`): a log of 8
 //! entries, counters of 3 bits, two records, a handful of chunks. It panics if what hosts saw was

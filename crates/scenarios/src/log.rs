@@ -119,8 +119,8 @@ pub(crate) fn concurrent_commits(trial: &Trial) {
     check_agreement(&replicas, done.borrow().clone());
 }
 
-/// What one host committed before another looked, the other sees, even if another of its threads
-/// applies the log meanwhile, and the log goes round.
+/// A host sees all operations that another one committed before it looked. That holds even if
+/// another of its threads applies the log meanwhile, and the log goes round.
 pub(crate) fn reads_see_what_was_committed_before(trial: &Trial) {
     let mut simulation = pod(trial, None);
     let hosts: Vec<LogHost> = (0..2).map(|host| join(simulation.memory(host))).collect();
@@ -314,8 +314,8 @@ mod tests {
 
     use super::*;
 
-    /// What must not be done: a thread keeps the replica to itself, and waits for it to be brought
-    /// up to date.
+    /// A mistake that must show: a thread keeps the replica to itself, and waits for it to be
+    /// brought up to date.
     fn syncing_what_is_held(trial: &Trial) {
         let mut simulation = pod(trial, None);
         let hosts: Vec<LogHost> = (0..2).map(|host| join(simulation.memory(host))).collect();

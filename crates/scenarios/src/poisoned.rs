@@ -308,8 +308,8 @@ pub(crate) fn a_poisoned_writer_dies(trial: &Trial) {
     check_rest(&world.living());
 }
 
-/// What was deleted where memory failed does not come back when all have left and one returns, who
-/// can read there.
+/// An object that was deleted where memory failed does not come back when all hosts have left, and
+/// one returns that can read there.
 pub(crate) fn a_poisoned_pod_is_reopened(trial: &Trial) {
     let mut world = begin(trial, &setup(trial));
     // Its chunk stays in use.

@@ -11,7 +11,7 @@ use tombolo_simulator::{Config, SimMemory, Simulation, Trial};
 
 const MESSAGE_BYTES: u64 = 192;
 
-/// What is known of all requests, by their tags.
+/// The tags of requests that were taken, and the number of busy threads.
 #[derive(Default)]
 struct Book {
     busy: Cell<usize>,

@@ -26,7 +26,7 @@ const LINE: u64 = 64;
 const BLOCK_PAGES: u64 = 2;
 const PAGES: usize = 4;
 const NAME: &str = "pages";
-/// What a program does, at most.
+/// Accesses and changes of a program, at most.
 const ROUNDS: u64 = 10;
 
 fn pod(trial: &Trial, hosts: usize, kills: Option<Kills>) -> Simulation {
@@ -54,7 +54,7 @@ fn pod(trial: &Trial, hosts: usize, kills: Option<Kills>) -> Simulation {
     simulation
 }
 
-/// What a host may do with a page.
+/// The state of a page on one host: how it is mapped, and its replica.
 #[derive(Default)]
 struct Page {
     mapped: Cell<Option<(Mode, bool)>>,
@@ -191,10 +191,10 @@ struct How {
 const QUIET: How = How { mode: Mode::Owned, changes: 0, pages: PAGES, first_is_slow: false };
 const CHANGING: How = How { changes: 1, ..QUIET };
 
-/// What all know of a run.
+/// The record of a run, for all hosts.
 #[derive(Default)]
 struct Book {
-    /// What was written last to each page.
+    /// The value that was written last to each page.
     last: [Cell<u64>; PAGES],
     next: Cell<u64>,
     busy: Rc<Cell<usize>>,
@@ -235,7 +235,7 @@ impl Book {
     }
 }
 
-/// What a host's threads share.
+/// The state that a host's threads share.
 #[derive(Default)]
 struct Shared {
     mappings: OnceCell<Rc<Mappings>>,

@@ -25,8 +25,8 @@ const KEYS: [&str; 4] = ["a", "b", "c", "d"];
 /// Of a value that no other client writes.
 const FROM_FILE: u64 = 7000 + 3;
 
-/// A host joins while others do anything to four objects, and saves them. What it has saved is what
-/// another pod is loaded with.
+/// A host joins while others do anything to four objects, and saves them. Another pod is loaded
+/// with the saved file.
 pub(crate) fn save_among_others(trial: &Trial) {
     let setup = Setup { hosts: 3, ..Setup::roomy(2) };
     let mut world = World::new(trial, &setup);

@@ -1,8 +1,8 @@
 //! Values that are looked at where they lie, while others write them, delete them and want their
 //! slots.
 //!
-//! What a client looks at stays as it was when it began to, and what it began with is in the
-//! history as a read.
+//! A value stays as it was when a client began to look at it, and is in the history as a read of
+//! that time.
 
 use tombolo_memory::Memory;
 use tombolo_objects::{Error, Objects};

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use tokio::task::AbortHandle;
 
-/// What a client has said of itself.
+/// The names and the protocol version that a client has given.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Said {
     pub(crate) name: String,

@@ -69,7 +69,7 @@ impl Connection {
                     }
                     self.answer_all(&mut pipeline).await?;
                 }
-                // What was asked for before is answered before.
+                // Requests that came before are answered before.
                 decoded if !pipeline.is_empty() => {
                     self.answer_all(&mut pipeline).await?;
                     waiting = Some(decoded);
@@ -191,7 +191,7 @@ impl Connection {
     }
 }
 
-/// What a client has sent, and is not a request yet.
+/// Bytes that a client has sent, and that are not a request yet.
 struct Input {
     bytes: BytesMut,
     /// The most that `bytes` has held: its capacity does not tell what memory is behind it.

@@ -16,7 +16,7 @@ const MIN_EXPONENT: i64 = -4951;
 const LIMB: u64 = 1_000_000_000;
 const LIMB_DIGITS: usize = 9;
 
-/// What a text is.
+/// The value of a text that is a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Parsed {
     /// A number.

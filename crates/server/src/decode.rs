@@ -10,11 +10,12 @@ pub(crate) const MAX_ARGUMENT_BYTES: usize = 512 << 20;
 const MAX_ARGUMENTS: i64 = i32::MAX as i64;
 /// The most that a request takes, in bytes.
 const MAX_REQUEST_BYTES: usize = 1 << 30;
-/// What an argument takes besides its own bytes.
+/// Memory that an argument takes besides its own bytes, in bytes.
 const ARGUMENT_OVERHEAD_BYTES: usize = size_of::<Bytes>();
 /// Room that is made for a request's arguments at once, whatever its length is said to be.
 const FEW_ARGUMENTS: usize = 4;
-/// What a client needs to give the password, and so all that is kept for one that has not.
+/// Bounds for a client that has not given the password: it needs no more to give it, and so no more
+/// is kept.
 const MAX_STRANGER_ARGUMENT_BYTES: usize = 16 << 10;
 const MAX_STRANGER_ARGUMENTS: usize = 10;
 /// The longest line: a length, or a request written as words.
@@ -40,7 +41,7 @@ pub(crate) struct Decoder {
     arguments: Vec<Bytes>,
     /// Arguments that are still to come.
     missing: usize,
-    /// What the arguments that are there take.
+    /// Bytes of memory that the arguments in `arguments` take.
     bytes: usize,
     /// The length of the next one, if that has been read.
     length: Option<usize>,

@@ -1,7 +1,7 @@
 //! Bytes of requests that are not whole yet.
 //!
-//! A connection may hold [`FREE_BYTES`] of them. What it holds beyond that counts against a bound
-//! that all connections share. A connection that would exceed the bound is ended: if it waited, it
+//! A connection may hold [`FREE_BYTES`] of them. Bytes beyond that count against a bound that all
+//! connections share. A connection that would exceed the bound is ended: if it waited, it
 //! would keep what it holds, and so might all others.
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::shared::Shared;
 /// Bytes of a request that is not whole that a connection holds without being counted.
 const FREE_BYTES: u64 = 512 << 10;
 
-/// What a connection holds, until it ends.
+/// The bytes that a connection holds, until it ends.
 pub(crate) struct Held {
     shared: Arc<Shared>,
     bytes: u64,

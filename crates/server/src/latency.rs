@@ -6,8 +6,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Buckets of a histogram: up to 1 us, 2 us, 4 us and so on, to 8.4 s. What takes longer is in the
-/// count alone.
+/// Buckets of a histogram: up to 1 us, 2 us, 4 us and so on, to 8.4 s. Executions that take
+/// longer are in the count alone.
 const BUCKETS: usize = 24;
 
 /// How long the executions of one command took.

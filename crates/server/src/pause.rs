@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// How often a client that waits looks whether the pause is over.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What waits.
+/// The commands that wait until the pause is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Paused {
     /// Commands that change something.

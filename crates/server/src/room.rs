@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Bytes of values that a connection reads without asking for room.
 pub(crate) const FREE_BYTES: u64 = 64 << 10;
-/// What room is counted in, in bytes.
+/// The unit in which room is counted, in bytes.
 const UNIT_BYTES: u64 = 1 << 10;
 
 /// The room that all connections share.

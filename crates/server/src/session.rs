@@ -20,7 +20,7 @@ pub(crate) enum Replies {
 /// A client's side of a connection.
 #[derive(Debug)]
 pub(crate) struct Session {
-    /// What others see of it, too.
+    /// The part that other sessions see, too.
     pub(crate) client: Arc<Client>,
     pub(crate) protocol: Protocol,
     pub(crate) authenticated: bool,

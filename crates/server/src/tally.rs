@@ -1,4 +1,4 @@
-//! What commands have been executed, how long that took, and which took long.
+//! Counts of the commands that have been executed, how long they took, and which took long.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -13,11 +13,11 @@ use crate::latency::{CommandLatency, Histogram};
 
 /// Kinds of errors that are counted one by one.
 const MOST_ERRORS: usize = 128;
-/// What the log of slow commands keeps of a request: so many words, and so much of each.
+/// The log of slow commands keeps so many words of a request, and so many bytes of each.
 const KEPT_WORDS: usize = 32;
 const KEPT_BYTES: usize = 128;
 
-/// What became of requests for one command.
+/// The outcomes of requests for one command.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     /// Calls, and how long they took.
@@ -54,7 +54,7 @@ pub(crate) struct Slow {
     pub(crate) name: String,
 }
 
-/// What all connections have done, by command.
+/// Counts for all connections: commands, errors by kind, and the commands that took long.
 #[derive(Debug)]
 pub(crate) struct Tallies {
     commands: Box<[Tally]>,
@@ -149,7 +149,7 @@ impl Tallies {
     }
 }
 
-/// What is kept of a word: no part of the buffer that it came in.
+/// A copy of a word, cut to the bytes that are kept: no part of the buffer that it came in.
 fn kept(word: &Bytes) -> Bytes {
     if word.len() <= KEPT_BYTES {
         return Bytes::copy_from_slice(word);

@@ -1,4 +1,4 @@
-//! What a transaction does at one home: its *branch*.
+//! A transaction's part at one home: its *branch*.
 //!
 //! A branch knows which rows the transaction has locked or read there. It is the same for
 //! transactions of the home's own workers, which use it directly, and for those of other hosts,
@@ -21,7 +21,7 @@ use crate::protocol::Protocol;
 use crate::sites;
 use crate::tables::Tables;
 
-/// What a branch works with besides itself.
+/// The parts of the host's database that a branch works with.
 pub(crate) struct Ground<'a, M: Memory> {
     pub(crate) memory: &'a M,
     pub(crate) group: &'a GroupCommit<M>,
@@ -72,7 +72,7 @@ struct Access<M: Memory> {
     change: Staged,
 }
 
-/// What is to become of a row.
+/// The change that the commit makes to a row.
 enum Staged {
     None,
     Put(Range<usize>),

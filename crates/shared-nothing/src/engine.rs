@@ -54,7 +54,8 @@ pub struct Options {
     /// Whether [`Sundial`] leases gaps as well as rows. Without it, as published, other
     /// transactions may insert rows into what a transaction has found empty. The same on all hosts.
     pub gap_leases: bool,
-    /// What each request and each reply costs its sender besides: for databases over a network.
+    /// The time that each request and each reply costs its sender besides: for databases over a
+    /// network.
     pub message_cost: Duration,
 }
 
@@ -72,7 +73,7 @@ impl Options {
     }
 }
 
-/// What a host has sent so far.
+/// Messages that a host has sent since it joined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MessageCounts {
     /// Requests to other hosts.
@@ -160,7 +161,7 @@ impl<M: Memory, P: Protocol> SharedNothing<M, P> {
         &self.group
     }
 
-    /// What this host has sent so far.
+    /// Messages that this host has sent since it joined.
     pub fn messages(&self) -> MessageCounts {
         MessageCounts {
             requests: self.requests.load(Ordering::Relaxed),

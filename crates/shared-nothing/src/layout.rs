@@ -30,7 +30,7 @@ pub const MAX_WORKERS: u64 = 64;
 const MAX_PARTITIONS: u64 = 1 << 16;
 const MAX_BYTES: u64 = 1 << 30;
 
-/// What a database is made for.
+/// The numbers and sizes that a database is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Hosts, each of which is home to some partitions.

@@ -1,17 +1,17 @@
 //! Floor 3: databases whose rows stay at home, to compare Tigon with.
 //!
-//! Each host keeps the rows of its partitions in its own memory. What another host wants of them,
-//! it asks for by messages through the pod's memory. So a transaction has a *branch* at each host
-//! whose rows it uses, and commits in two phases. Two protocols keep transactions apart:
+//! Each host keeps the rows of its partitions in its own memory. Another host asks for them by
+//! messages through the pod's memory. So a transaction has a *branch* at each host whose rows it
+//! uses, and commits in two phases. Two protocols keep transactions apart:
 //!
 //! * [`Ds2pl`] (DS2PL+): two-phase locking without waiting. A row is locked when it is read, and
 //!   with it the gap before it. A scan locks the row behind it, too.
 //! * [`Sundial`] (Sundial+): logical leases. A row that is to be written is locked when it is read.
 //!   A transaction commits at the latest logical time at which what it has read was written, and
-//!   after the leases of what it writes. What it has read must be the same still, and is leased up
-//!   to that time. **As published it does not prevent phantoms:** a scan, or a read of an absent
-//!   key, does not keep others from inserting there. [`Options::gap_leases`] leases gaps, too, and
-//!   prevents them.
+//!   after the leases of what it writes. Rows that it has read must be the same still, and are
+//!   leased up to that time. **As published it does not prevent phantoms:** a scan, or a read of an
+//!   absent key, does not keep others from inserting there. [`Options::gap_leases`] leases gaps,
+//!   too, and prevents them.
 //!
 //! A commit goes like this. *Prepare* brings each branch its changes. The branch validates what it
 //! has read, makes sure of room in its log, and keeps its log from passing the present epoch. When

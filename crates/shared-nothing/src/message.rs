@@ -1,4 +1,4 @@
-//! What requests and replies say, as bytes.
+//! The encoding of requests and replies.
 //!
 //! ```text
 //! request  kind (1 byte) | the transaction's number at its worker (4) | what is asked for
@@ -31,7 +31,7 @@ pub(crate) struct Stretch {
     pub(crate) limit: u32,
 }
 
-/// What one host asks another for. A transaction's *branch* is what it has done at one host.
+/// A request of one host to another. A transaction's *branch* is what it has done at one host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request<'m> {
     /// A row.
@@ -50,7 +50,7 @@ pub(crate) enum Request<'m> {
     Release,
 }
 
-/// What is known of a row, or of the gap where it would be.
+/// The state of a row, or of the gap where it would be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     /// The number of the row's access in its branch; `None` if there is no such row.
@@ -62,7 +62,7 @@ pub(crate) struct Found {
     pub(crate) row: Range<usize>,
 }
 
-/// What comes behind the rows of a scan.
+/// The end of a reply to a scan, behind its rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ScanEnd {
     /// Whether there are no more rows.
@@ -195,7 +195,7 @@ impl<'m> Reader<'m> {
         Some((access, self.bytes.get(row)))
     }
 
-    /// What is known of a row, which lies in the same buffer.
+    /// The state of a row, which lies in the same buffer.
     pub(crate) fn found(&mut self) -> Option<Found> {
         Some(Found {
             access: Some(self.short()?).filter(|&access| access != u32::MAX),

@@ -1,8 +1,8 @@
 //! Rows at their home, in the host's own memory.
 //!
-//! A row that is deleted, or not inserted yet, is a *ghost*: its place is kept. What is said of a
-//! row's gap is about the keys between the row before it and itself. Behind the last row is the end
-//! of the partition, a ghost that stays.
+//! A row that is deleted, or not inserted yet, is a *ghost*: its place is kept. A row's gap
+//! is the keys between the row before it and itself. Behind the last row is the end of the
+//! partition, a ghost that stays.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(crate) struct Row<M: Memory> {
     pub(crate) content: HostMutex<M, Content>,
 }
 
-/// What a row is.
+/// The state of a row, and of the gap before it.
 #[derive(Default)]
 pub(crate) struct Content {
     pub(crate) locks: Locks,

@@ -4,7 +4,7 @@ use tombolo_pod::Kind;
 
 /// How transactions are kept apart.
 pub trait Protocol: Send + Sync + 'static {
-    /// What lives in the area of such a database.
+    /// The kind of area that holds such a database.
     const KIND: Kind;
 
     /// Whether rows are locked when they are read, and gaps with them. Otherwise what was read is

@@ -7,11 +7,11 @@ tombolo_memory::sites! {
     REQUEST_PUSH = "shared-nothing.request.push";
     /// A receiver takes all requests that there are, and loses none that comes meanwhile.
     REQUEST_TAKE = "shared-nothing.request.take";
-    /// What a receiver's caches hold of a request is dropped after the request was taken.
+    /// A receiver drops its cached lines of a request after it has taken the request.
     REQUEST_INVALIDATE = "shared-nothing.request.invalidate";
     /// A reply is in memory before its word says that it is there.
     REPLY_CLEAN = "shared-nothing.reply.clean";
-    /// What a requester's caches hold of a reply is dropped after its word was read.
+    /// A requester drops its cached lines of a reply after it has read the reply's word.
     REPLY_INVALIDATE = "shared-nothing.reply.invalidate";
     /// A worker's request to a host waits for the reply to the one before.
     REQUEST_NEXT = "shared-nothing.request.next";
@@ -26,7 +26,7 @@ tombolo_memory::sites! {
     LEASE_LOCAL = "shared-nothing.lease.local";
     /// A row is written after all leases of what it was.
     LEASE_AFTER = "shared-nothing.lease.after";
-    /// What was read is still the same when its lease is renewed.
+    /// A row that was read is still the same when its lease is renewed.
     LEASE_SAME = "shared-nothing.lease.same";
     /// A row that another transaction is about to write is not leased for longer.
     LEASE_FREE = "shared-nothing.lease.free";

@@ -56,12 +56,12 @@ struct Met {
     mode: Mode,
     lease: Lease,
     version: Version,
-    /// What was read, if there is a row.
+    /// The bytes that were read, as a range of the arena; `None` if there is no row.
     seen: Option<Range<usize>>,
     change: Change,
 }
 
-/// What is to become of a row.
+/// The change that the commit makes to a row.
 enum Change {
     None,
     Put(Range<usize>),
@@ -84,7 +84,7 @@ impl Met {
 
 impl<'a, M: Memory, P: Protocol> Tx<'a, M, P> {
     pub(crate) fn new(db: &'a SharedNothing<M, P>, worker: usize) -> Self {
-        // What goes wrong here goes wrong at the commit again.
+        // An error here comes again at the commit.
         let _ = db.serve();
         db.memory().works(Work::Transaction);
         let mut caller = db.caller(worker);

@@ -23,7 +23,7 @@ const HOSTS: u8 = 3;
 /// Accounts of each host.
 const ACCOUNTS: u32 = 4;
 
-/// What an account has at first.
+/// The balance of an account at first.
 const BALANCE: i64 = 100;
 
 type Db<P> = SharedNothing<Mapped, P>;

@@ -62,8 +62,8 @@ pub struct Geometry {
     pub counter_bits: u64,
     /// Objects that a host may have locked at once, a power of two.
     pub writes: u64,
-    /// What becomes of an object whose writer dies at it, if it is too large for `undo_bytes`;
-    /// others have their old value.
+    /// The fate of an object whose writer dies at it, if it is too large for `undo_bytes`; others
+    /// have their old value.
     pub torn_writes: TornWrites,
     /// Bytes in which a write notes what it overwrites, a power of two; 0 if it does not.
     pub undo_bytes: u64,

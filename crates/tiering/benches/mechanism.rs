@@ -1,5 +1,5 @@
-//! What the mechanisms cost on this machine: nanoseconds of processor time a page, of all threads
-//! of this program, and by the clock while a page is out of the mapping.
+//! The costs of the mechanisms on this machine, in nanoseconds a page: processor time of all
+//! threads of this program. The times for which a page is out of the mapping are by the clock.
 //!
 //! Both tiers are of one node here, so these are costs, and no speed-ups.
 

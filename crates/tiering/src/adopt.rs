@@ -26,8 +26,8 @@ fn parse(list: &str) -> Vec<Range<usize>> {
     list.lines().filter_map(anonymous).filter(large).collect()
 }
 
-/// The addresses of an anonymous mapping. What has a name is the program's heap or stack, a file,
-/// or the kernel's.
+/// The addresses of an anonymous mapping. A mapping with a name is the program's heap or stack, a
+/// file, or the kernel's.
 fn anonymous(line: &str) -> Option<Range<usize>> {
     let mut fields = line.split_ascii_whitespace();
     let (start, end) = fields.next()?.split_once('-')?;

@@ -1,4 +1,4 @@
-//! What can go wrong with tiers.
+//! Errors of tiers.
 
 use std::io;
 
@@ -14,7 +14,7 @@ pub enum TieringError {
     /// The system refused something.
     #[error("cannot {doing}: {reason}; ask for less, or see to what the system lacks")]
     Os {
-        /// What was tried, as a verb with its object.
+        /// The action that was refused, as a verb with its object.
         doing: &'static str,
         /// Why not.
         reason: io::Error,

@@ -10,7 +10,7 @@ use crate::area::{Area, Kernel};
 use crate::page::Phase;
 use crate::shared::Shared;
 
-/// What is not to be served: memory of the threads that serve.
+/// Mappings that are not to be served: memory of the threads that serve, and refused mappings.
 #[derive(Debug)]
 pub(crate) struct Finder {
     excluded: Vec<Range<usize>>,
@@ -83,7 +83,7 @@ fn mark_tier(shared: &Shared, area: &Area) {
 
 /// Pages that the program has filled before.
 fn mark_filled(shared: &Shared, kernel: &Kernel, area: &Area) {
-    // What is not seen now is taken for absent, and is neither parked nor counted.
+    // Pages that are not seen now are taken for absent, and are neither parked nor counted.
     let _ = kernel.areas.map().visit(area.space.span(0..area.pages()), |pages, kind| {
         if kind.is_there() {
             pages.for_each(|page| shared.note_filled(area, page));

@@ -82,8 +82,8 @@ static HEAPS: LazyLock<Mutex<Vec<Heap>>> = LazyLock::new(Mutex::default);
 /// A heap, and how to wake its worker.
 type Heap = (Weak<Shared>, Sender<Job>);
 
-/// What a thread that forks holds meanwhile. The list stays locked, so that it is not in the midst
-/// of a change in the child.
+/// The lock and the stopped heaps that a thread holds while it forks. The list stays locked, so
+/// that it is not in the midst of a change in the child.
 struct Forking {
     _heaps: MutexGuard<'static, Vec<Heap>>,
     stopped: Vec<Arc<Shared>>,

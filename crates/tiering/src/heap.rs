@@ -112,7 +112,7 @@ impl TieredHeap {
         self.inner.ask(|reply| Job::Sweep { reply })
     }
 
-    /// What has happened so far. It does not block.
+    /// The counters so far, and where pages are now. It does not block.
     pub fn stats(&self) -> Stats {
         self.inner.shared.stats()
     }
@@ -319,7 +319,7 @@ impl Block {
     /// bytes came.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error, if the call fails.
     ///
     /// # Panics
     /// If the bytes are not all in the block.
@@ -336,7 +336,7 @@ impl Block {
     /// many bytes went.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error, if the call fails.
     ///
     /// # Panics
     /// If the bytes are not all in the block.

@@ -17,14 +17,14 @@ pub enum Severity {
     Obstacle,
 }
 
-/// What was found about one thing.
+/// The result of a check of one thing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The thing.
     pub topic: &'static str,
     /// How much it matters.
     pub severity: Severity,
-    /// What was found, and what to do.
+    /// The result in words, and what to do about it.
     pub text: String,
 }
 
@@ -53,7 +53,7 @@ fn of_kernel() -> Finding {
     }
 }
 
-/// What the kernel's files say of nodes and tiers.
+/// Findings about nodes and tiers, from the kernel's files.
 fn of_memory(sys: &Path, proc: &Path) -> Vec<Finding> {
     let list = fs::read_to_string(sys.join("devices/system/node/has_memory"));
     let nodes = list.map_or_else(|_| BTreeSet::from([0]), |list| numbers(&list));

@@ -62,11 +62,11 @@ struct Page {
     running: Running,
     removal: Removal,
     remap: Remap,
-    /// What is at the new address.
+    /// The number of the last write in the page at the new address, if a page is there.
     elsewhere: Option<u8>,
     /// Writes of the program: the last one wrote this number.
     writes: u8,
-    /// What the program has to find.
+    /// The number that the program has to find; zero after it has discarded the page.
     expected: u8,
     /// It was written since the promotion began to note writes.
     is_dirty: bool,

@@ -59,7 +59,7 @@ pub struct Options {
     pub near_bytes: usize,
     /// Which pages move without being asked to.
     pub policy: Policy,
-    /// What accesses and moves cost, in nanoseconds, for [`Policy::BreakEven`].
+    /// The costs of accesses and moves, in nanoseconds, for [`Policy::BreakEven`].
     pub costs: Costs,
     /// Accesses that one hint fault stands for, for [`Policy::BreakEven`].
     pub accesses_per_fault: u32,

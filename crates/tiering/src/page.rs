@@ -53,7 +53,7 @@ impl Phase {
     }
 }
 
-/// What else is known of a page: a set of bits.
+/// Properties of a page besides its phase: a set of bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Flags(u32);
 

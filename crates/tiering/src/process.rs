@@ -47,7 +47,7 @@ impl ProcessTiers {
         Ok(Self { shared, _jobs: jobs })
     }
 
-    /// What has happened so far. It does not block.
+    /// The counters so far, and where pages are now. It does not block.
     pub fn stats(&self) -> Stats {
         self.shared.stats()
     }
@@ -92,12 +92,12 @@ fn encode(stats: &Stats) -> String {
     stats.rows().iter().map(|(name, value)| format!("{name}\t{value}\n")).collect()
 }
 
-/// What a process with tiers says of its pages: names with numbers, a quarter of a second old at
-/// most. `None` if no living process with this number has tiers.
+/// The statistics that a process with tiers writes of its pages: names with numbers, a quarter of a
+/// second old at most. `None` if no living process with this number has tiers.
 pub fn stats_of(process: u32) -> Option<Vec<(String, u64)>> {
     let file = file_of(process);
     if !is_alive(process) {
-        // What it left behind is of no use.
+        // The file that a dead process left behind is of no use.
         let _ = fs::remove_file(file);
         return None;
     }

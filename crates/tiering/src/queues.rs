@@ -10,7 +10,7 @@ const PENDING: usize = 512;
 /// A page: the number of its area, and its own.
 pub(crate) type PageId = (usize, usize);
 
-/// What is to become of a candidate.
+/// The decision about a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// It has moved, or is gone.

@@ -6,7 +6,7 @@ use tombolo_memory::paging::Refusal;
 
 use crate::transaction::Outcome;
 
-/// What became of the pages that were to be relocated. Pages that were left are where they were.
+/// The outcome of a relocation. Pages that were left are where they were.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Pages that moved.

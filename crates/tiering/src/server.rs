@@ -39,7 +39,7 @@ impl Server<'_> {
     /// Serves faults until the heap ends.
     ///
     /// # Errors
-    /// What the system says, if messages cannot be read any more.
+    /// The system's error, if messages cannot be read any more.
     pub(crate) fn run(&self, bell: &impl std::os::fd::AsFd) -> std::io::Result<()> {
         let mut messages = Vec::new();
         let mut again = Vec::new();

@@ -1,4 +1,4 @@
-//! What the threads of a heap share.
+//! The state that the threads of a heap share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

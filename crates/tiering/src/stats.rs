@@ -1,4 +1,4 @@
-//! What has happened to pages: counters that only grow, and numbers of pages as they are.
+//! Statistics of pages: counters that only grow, and numbers of pages as they are.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -91,7 +91,7 @@ impl Counters {
     }
 }
 
-/// What has happened to a heap's pages, and where they are.
+/// Counters of a heap's pages, and numbers of its pages by where they are now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     pub(crate) counts: [u64; Count::ALL.len()],

@@ -2,7 +2,7 @@
 //!
 //! A [`Promotion`] copies a page that the program uses, and takes it out of the mapping only if no
 //! write was noted meanwhile. It compares what it took out with the copy, and maps the copy if both
-//! are equal. What it took out stays as the shadow.
+//! are equal. The page that it took out stays as the shadow.
 //!
 //! A [`Demotion`] takes the page out, and compares it with its shadow. If they differ, the shadow's
 //! bytes are replaced. So a page that was taken out always goes down, and no write is lost.
@@ -20,7 +20,7 @@ use tombolo_memory::paging::Refusal;
 
 use crate::page::Phase;
 
-/// What is done to one page. The mirror is where shadows and parked pages lie; the staged frame and
+/// Operations on one page. The mirror is where shadows and parked pages lie; the staged frame and
 /// the one aside are private to the transaction.
 pub(crate) trait PageOps {
     /// The phase in the state word.

@@ -36,7 +36,7 @@ const TRIED_FOR_EACH: usize = 4;
 /// Pages that a search looks at in one tick.
 const LOOKED_AT: usize = 16_384;
 
-/// What the program asks for.
+/// The program's requests to the worker.
 #[derive(Debug)]
 pub(crate) enum Job {
     /// Moves pages of an area, and says what became of them.
@@ -311,7 +311,7 @@ impl<'a> Worker<'a> {
         for (_, area) in self.shared.all_areas() {
             let mut written = Vec::new();
             let is_shadowed = |page: &usize| area.word(*page).get().phase() == Phase::Shadowed;
-            // What cannot be seen now is seen by the next sweep.
+            // The next sweep sees the pages that cannot be seen now.
             let _ = self.kernel.areas.map().visit(area.space.span(0..area.pages()), |run, kind| {
                 if kind.is_written() {
                     written.extend(run.filter(is_shadowed));

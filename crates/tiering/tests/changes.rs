@@ -55,7 +55,7 @@ fn pages_that_are_remapped_while_they_move_are_whole() {
                 moved.read(page * page_bytes(), &mut found);
                 assert!(found == bytes_of(page), "page {page} in round {round}");
             }
-            // What is at the old address is fresh. Its touch waited for ever, once.
+            // The page at the old address is fresh. Its touch waited for ever, once.
             let mut found = [1; 64];
             block.read(0, &mut found);
             assert_eq!(found, [0; 64]);

@@ -1,4 +1,4 @@
-//! What happened, and what it took.
+//! Counts of events, and the times that they took.
 
 use std::ops::Sub;
 
@@ -7,7 +7,7 @@ use tombolo_timing::Ps;
 /// Defines [`Counters`] with a difference by field.
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident: $type:ty,)*) => {
-        /// What happened since the machine began.
+        /// Counts and times since the machine began; a difference of two is of the time between.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Counters {
             $($(#[$doc])* pub $name: $type,)*

@@ -3,7 +3,7 @@
 //! It is a crate of its own, since it uses `placement`, `timing` and `workloads` alone, and nothing
 //! of a pod. `experiments`, which draws the figures, knows most other crates.
 //!
-//! **What is as in Linux 5.13**, by the NOMAD paper and its published patch:
+//! **Mechanisms as in Linux 5.13**, by the NOMAD paper and its published patch:
 //! * an inactive and an active list for each tier. A page is active after two references, and
 //!   activations wait in a batch of 15 (`aging.rs`);
 //! * a thread that demotes while less than 10 % of the fast tier is free. It takes the end of the

@@ -258,7 +258,7 @@ impl Memory {
     /// of transactions.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The first inconsistency that is found, as a clause.
     pub(crate) fn check(&self, under_way: usize) -> Result<(), String> {
         let mut holders = vec![0; self.versions.len()];
         let free = self.free.iter().flatten();

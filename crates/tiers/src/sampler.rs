@@ -120,7 +120,7 @@ impl Sampler {
         self.to_cooling = 0;
         self.halvings += 1;
         self.bins.rotate_left(1);
-        // What was in the lowest bin has no samples left.
+        // Pages that were in the lowest bin have no samples left.
         self.bins[BINS - 1] = 0;
     }
 

@@ -29,7 +29,7 @@ impl Policy {
     /// Memtis with the paper's short cooling.
     pub const MEMTIS_QUICK: Self = Self::Memtis { cooling: 2 };
 
-    /// What the paper calls it.
+    /// The name that the paper gives it; the paper has no break-even.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "no migration",
@@ -52,7 +52,7 @@ impl Policy {
     }
 }
 
-/// What the sampling hardware sees of uses of pages.
+/// The events by which the sampling hardware sees uses of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Events {
     /// Misses of the TLB and stores: misses of the last cache that go to CXL memory are not seen.
@@ -61,7 +61,7 @@ pub enum Events {
     CacheMisses,
 }
 
-/// What things take.
+/// Times and bandwidths of the machine's memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Costs {
     /// Reading or writing a page with one thread, by tier.
@@ -70,7 +70,7 @@ pub(crate) struct Costs {
     pub(crate) line: [Ps; 2],
     /// A copy of a page from one tier into the other one, by the tier it comes from.
     pub(crate) copy: [Ps; 2],
-    /// What all threads get, by tier.
+    /// The bandwidth that all threads share, by tier.
     pub(crate) bandwidth: [Bandwidth; 2],
 }
 
@@ -80,13 +80,13 @@ pub(crate) const FAULT: Ps = 1_000_000;
 pub(crate) const MIGRATION: Ps = 3_900_000;
 /// Changing an entry of a page table, with the shootdown after it: an estimate.
 pub(crate) const REMAP: Ps = 1_500_000;
-/// What a shootdown costs each thread that is interrupted: an estimate.
+/// The time that a shootdown costs each thread that is interrupted: an estimate.
 pub(crate) const INTERRUPT: Ps = 300_000;
 /// Looking at a page of a list, with its entry in the page table: an estimate.
 pub(crate) const LOOK: Ps = 150_000;
 /// Making a page inaccessible, as one of many: an estimate.
 pub(crate) const PROTECT: Ps = 50_000;
-/// What a sample costs the thread that is sampled: an estimate.
+/// The time that a sample costs the thread that is sampled: an estimate.
 pub(crate) const SAMPLE: Ps = 250_000;
 
 /// The machine, and the policy.
@@ -102,7 +102,7 @@ pub struct Machine {
     pub pass: u32,
     /// Which pages move.
     pub policy: Policy,
-    /// What sampling sees.
+    /// The events that are sampled.
     pub events: Events,
     /// How much smaller everything is: periods of the kernel are as much shorter.
     pub scale: f64,

@@ -33,29 +33,29 @@ pub struct Access {
     pub how: Use,
     /// Lines of it, 64 at most.
     pub lines: u32,
-    /// What the thread computes before.
+    /// The time that the thread computes before, in picoseconds.
     pub think: Ps,
 }
 
-/// What threads do.
+/// A workload: the accesses of a program's threads.
 pub trait Load {
-    /// What a thread does next; None once it has done all of this round.
+    /// The next access of a thread; None once it has done all of this round.
     fn next(&mut self, thread: usize) -> Option<Access>;
 }
 
-/// What came of a round.
+/// The outcome of a round.
 #[derive(Clone, Debug)]
 pub struct Round {
     /// Its time, until the last thread was done.
     pub seconds: f64,
-    /// What happened in it.
+    /// Counts and times of this round alone.
     pub counters: Counters,
     /// Bandwidth in GB/s until half of the promotions were made.
     pub busiest_gb_per_s: f64,
 }
 
 impl Round {
-    /// What the threads copied, in GB/s.
+    /// The threads' throughput in GB/s, by the bytes that they used.
     pub fn gb_per_s(&self) -> f64 {
         self.counters.bytes as f64 / 1e9 / self.seconds
     }
@@ -95,7 +95,7 @@ pub struct System {
     threads: usize,
     is_awake: [bool; WORKERS.len()],
     now: Ps,
-    /// What shootdowns have cost each thread, and how much of that each has paid.
+    /// The time that shootdowns and scans have cost each thread, and how much of it each has paid.
     pub(crate) interrupts: Ps,
     paid: Vec<Ps>,
     /// The page that each thread is writing, and until when.
@@ -147,7 +147,7 @@ impl System {
         system
     }
 
-    /// What happened so far.
+    /// Counts and times since the machine began.
     pub fn counters(&self) -> Counters {
         self.counters
     }
@@ -167,7 +167,7 @@ impl System {
     /// Checks that each frame holds one thing, and that no write was lost.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The first inconsistency that is found, as a clause.
     pub fn check(&self) -> Result<(), String> {
         self.memory.check(self.promoter.frames())
     }

@@ -44,7 +44,7 @@ pub struct Options {
     pub is_logged: bool,
     /// The epoch that the database begins with: 1, or what recovery says.
     pub first_epoch: u64,
-    /// What is done another way than usual, the same on all hosts.
+    /// The variant of the engine, the same on all hosts.
     pub variant: Variant,
 }
 
@@ -94,9 +94,9 @@ pub struct Moves {
     pub moved_in: u64,
     /// Rows of this host that it has taken back.
     pub moved_out: u64,
-    /// What it has asked other hosts for.
+    /// Requests to other hosts.
     pub requests: u64,
-    /// What it has answered other hosts.
+    /// Replies to other hosts.
     pub replies: u64,
     /// Bytes of SCR that its shared rows take now.
     pub scr_bytes: u64,

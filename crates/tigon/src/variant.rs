@@ -6,7 +6,7 @@
 
 use crate::usage::RECORD_WORDS;
 
-/// What the engine does another way than usual.
+/// The choices that make a variant of the engine: see [`Variant::USUAL`] for the usual ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Variant {
     /// How shared rows are kept coherent.

@@ -114,7 +114,7 @@ fn rows_that_were_shared_and_changed_are_those_that_are_read_at_home() {
         assert_ne!(after, loaded);
         assert_eq!(rows_of(&pod, tables), after);
     });
-    // What is read there is enough to go on with.
+    // The rows that were read are enough to load another pod with.
     let again = self::pod(2, workload.partitions(), &workload.tables(), None);
     let after = rows_of(&pod, tables);
     let replicated = |table: u16| workload.tables()[usize::from(table)].partitioning;

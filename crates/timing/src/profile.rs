@@ -40,7 +40,7 @@ pub struct Profile {
     pub flush: Flush,
     /// What the code's own steps take, with everything in the nearest cache.
     pub steps: Steps,
-    /// What it takes to give pages other mappings; a profile may be without.
+    /// Times to give pages other mappings; a profile may be without.
     #[serde(default)]
     pub paging: Option<Paging>,
     /// Kinds of far memory, from near to far, where a figure compares them.
@@ -241,7 +241,7 @@ pub struct Steps {
     pub message_ns: f64,
 }
 
-/// What it takes to give pages other mappings.
+/// Times to give pages other mappings.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Paging {
@@ -263,7 +263,7 @@ pub struct Paging {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tier {
-    /// What it is called.
+    /// The name of the kind of memory, for reports and errors.
     pub name: String,
     /// An access to one line.
     pub line_ns: f64,

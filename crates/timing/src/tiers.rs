@@ -1,4 +1,4 @@
-//! What two tiers of memory give threads that copy whole pages.
+//! The speed of two tiers of memory for threads that copy whole pages.
 
 use serde::Deserialize;
 
@@ -18,13 +18,13 @@ pub struct Tiers {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TierSpeed {
-    /// What one thread reads.
+    /// Reads by one thread.
     pub read_gb_per_s: f64,
-    /// What one thread writes.
+    /// Writes by one thread.
     pub write_gb_per_s: f64,
-    /// What all threads read.
+    /// Reads by all threads together.
     pub peak_read_gb_per_s: f64,
-    /// What all threads write.
+    /// Writes by all threads together.
     pub peak_write_gb_per_s: f64,
 }
 

@@ -1,8 +1,8 @@
 //! A database on a pod: typed tables, and closures as transactions.
 //!
 //! All hosts of a database come together, run, and leave together. Rows lie in the memory of hosts,
-//! and in the pod where several hosts use them. What lasts is the directory of the log, which all
-//! hosts share.
+//! and in the pod where several hosts use them. Only the directory of the log lasts; all hosts
+//! share it.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -76,16 +76,16 @@ use tombolo_pod::PodSpec;
 /// The engine.
 type Engine = tombolo_tigon::Tigon<Mapped>;
 
-/// What a closure of [`transaction`](tombolo_database::Database::transaction) gets.
+/// The transaction that a closure of [`transaction`](tombolo_database::Database::transaction) gets.
 pub type WriteTransaction<'a> = Tx<tombolo_tigon::Tx<'a, Mapped>>;
 
-/// What a closure of [`read`](tombolo_database::Database::read) gets.
+/// The transaction that a closure of [`read`](tombolo_database::Database::read) gets.
 pub type ReadTransaction<'a> = ReadTx<tombolo_tigon::Tx<'a, Mapped>>;
 
 /// Threads that read checkpoint and logs.
 const READERS: usize = 2;
 
-/// What can go wrong with a database as a whole.
+/// Errors of a database as a whole.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DatabaseError {
@@ -206,7 +206,7 @@ fn create_pod(spec: &str, shape: &DatabaseShape, bytes: PodBytes) -> Result<(), 
     Ok(())
 }
 
-/// What a recovery has brought back.
+/// The outcome of a recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recovery {
     /// Rows of all tables, index entries included.
@@ -304,7 +304,7 @@ impl Deref for Database {
     }
 }
 
-/// What a host's database has done, and what it uses.
+/// Counters of a host's database: its work, and what it uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metrics {
     /// Transactions: commits, aborts by reason, retries.
@@ -374,7 +374,7 @@ impl Database {
         self.attendant.as_ref().expect("it is there until the database is left")
     }
 
-    /// What this host's database has done, and what it uses. Takes microseconds.
+    /// Counters of this host's database: its work, and what it uses. Takes microseconds.
     pub fn metrics(&self) -> Metrics {
         Metrics {
             transactions: self.database.metrics(),

@@ -447,7 +447,7 @@ fn the_host_that_dies() {
     }
 }
 
-/// What the dead host had committed was in its log buffer alone: the host that is left writes it
+/// The commits of the dead host were in its log buffer alone: the host that is left writes them
 /// out.
 #[test]
 fn a_host_that_dies_stops_the_others_and_loses_nothing() {

@@ -11,7 +11,7 @@ use std::fmt::{self, Debug};
 use crate::transactions::{History, Operation, Transaction};
 use crate::verdict;
 
-/// What [`check`] found.
+/// The verdict of [`check`].
 pub type Verdict<K> = verdict::Verdict<Constant, Violation<K>, Doubt>;
 
 /// Every read of all accounts found the same sum.
@@ -26,11 +26,11 @@ pub struct Constant {
 pub struct Violation<K> {
     /// The transaction.
     pub transaction: Transaction<K, i64>,
-    /// What it found, before it wrote anything.
+    /// The balances that it found, before it wrote anything.
     pub balances: BTreeMap<K, i64>,
-    /// The sum of that.
+    /// The sum of these balances.
     pub sum: i128,
-    /// What the sum had to be.
+    /// The sum that every read of all accounts has to find.
     pub total: i128,
 }
 
@@ -65,7 +65,7 @@ pub fn check<K: Ord + Clone>(history: &History<K, i64>, accounts: &[K], total: i
     Verdict::Passed(Constant { reads })
 }
 
-/// What the transaction found in each account before it wrote to it, if it looked.
+/// The balance of each account before the transaction wrote to it; `None` if it did not look.
 fn found<K: Ord + Clone>(
     transaction: &Transaction<K, i64>,
     accounts: &[K],

@@ -10,7 +10,7 @@ use std::fmt::{self, Debug};
 use crate::transactions::{History, Operation, Transaction};
 use crate::verdict;
 
-/// What [`check`] found.
+/// The verdict of [`check`].
 pub type Verdict<K> = verdict::Verdict<OneOrder, Violation<K>, Doubt>;
 
 /// All reads of each group see one order of its writes.
@@ -29,7 +29,7 @@ pub struct Violation<K> {
     pub second: Read<K>,
 }
 
-/// What a transaction saw of a group of keys.
+/// The view that a transaction had of a group of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Read<K> {
     /// Its session.
@@ -108,7 +108,7 @@ fn written_twice<K: Ord, V>(history: &History<K, V>) -> Option<&K> {
     None
 }
 
-/// What the transaction saw of the keys that it did not write. Scans do not count.
+/// The view that the transaction had of the keys that it did not write. Scans do not count.
 fn read<K: Ord + Clone, V>(transaction: &Transaction<K, V>) -> Read<K> {
     let (mut seen, mut unseen, mut own) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for operation in &transaction.operations {

@@ -26,7 +26,7 @@ use solver::Finding;
 pub use anomaly::{Anomaly, Phenomenon};
 pub use violation::{Dependency, Step, Violation};
 
-/// What is asked for, beyond that some order of the transactions explains all reads.
+/// Demands on the order of the transactions, beyond that it explains all reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Condition {
     /// Nothing.
@@ -38,7 +38,7 @@ pub enum Condition {
     Strict,
 }
 
-/// What [`check`] found.
+/// The verdict of [`check`].
 pub type Verdict<K, V> = verdict::Verdict<Serial, Violation<K, V>, Doubt>;
 
 /// A serial order that explains all reads.

@@ -1,4 +1,4 @@
-//! What transactions did and what came of them.
+//! Transactions: their operations and their outcomes.
 
 mod recorder;
 
@@ -16,13 +16,13 @@ pub struct Transaction<K, V> {
     pub session: u32,
     /// When it began: not after its first operation.
     pub begun_at: u64,
-    /// What came of it.
+    /// Whether it took effect, as far as the session knows.
     pub outcome: Outcome,
-    /// What it did, in this order. An operation that ended with an error is left out.
+    /// Its operations, in this order. An operation that ended with an error is left out.
     pub operations: Vec<Operation<K, V>>,
 }
 
-/// What came of a transaction. `at` is when the session knew: not before the transaction ended.
+/// The outcome of a transaction. `at` is when the session knew: not before the transaction ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// All of it took effect.

@@ -1,4 +1,4 @@
-//! What became of a question about transactions.
+//! The answer to a question about transactions.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ impl<P, W, D> Verdict<P, W, D> {
         matches!(self, Self::Passed(_))
     }
 
-    /// What is wrong, if it is proven not to hold.
+    /// The counterexample, if it is proven not to hold.
     #[must_use]
     pub fn violation(&self) -> Option<&W> {
         match self {

@@ -29,8 +29,9 @@ const PAGE: u64 = 4096;
 const KNOWN: u64 = 4 << 20;
 const TLB_PAGES: u64 = 2048;
 
-/// What was measured, section by section. Caches and memory, which others on the processor use,
-/// too, are as quick as they were in half of the rounds; instructions, as they can be.
+/// The measured entries of the profile, by section. Caches and memory, which others on the
+/// processor use, too, are as quick as they were in half of the rounds; instructions, as they can
+/// be.
 pub(super) struct Machine {
     pub(super) core: [Entry; 7],
     pub(super) tlb: [Entry; 4],
@@ -227,8 +228,9 @@ fn chase_dropped(company: &Company<'_>) -> f64 {
     median((0..10 * ROUNDS).map(round).collect())
 }
 
-/// What it takes longer to load from a page of a file in memory that this process has not touched
-/// yet, and another one has: the system takes note of it, and of some pages around it.
+/// The extra nanoseconds of a load from a page of a file in memory that this mapping has not
+/// touched yet, and another one has. The system takes note of such a page, and of some pages around
+/// it.
 fn first_touch(other: &Mapped) -> Result<f64> {
     let place = Place::new(None, "calibrate", FILE);
     let (mut backing, _) = Backing::open_or_create(&place.spec.scr)?;

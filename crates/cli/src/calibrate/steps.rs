@@ -1,6 +1,6 @@
-//! What the code's own steps take: what is measured on this machine, less what the simulated one
-//! takes for the same without them. Operations are those of a benchmark, and what it takes to
-//! choose one, make its key and its value, and note how long it took, is part of it.
+//! The times of the code's own steps: those measured on this machine, less those that the simulated
+//! one takes for the same without the steps. Operations are those of a benchmark. Each includes the
+//! time to choose it, to make its key and its value, and to note how long it took.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -206,7 +206,7 @@ pub(crate) struct TpccScale {
     pub(crate) remote: Option<Remote>,
 }
 
-/// What YCSB's transactions do.
+/// The rows and the mix of YCSB's transactions.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct YcsbTxnScale {
     /// Rows of 1000 bytes in each host's partition.
@@ -226,7 +226,7 @@ pub(crate) struct YcsbTxnScale {
     pub(crate) as_published: bool,
 }
 
-/// What SmallBank's transactions are about.
+/// The customers and the mix of SmallBank's transactions.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct SmallBankScale {
     /// Customers in each host's partition.
@@ -285,7 +285,7 @@ pub(crate) enum TablesFrom {
     Smallbank,
 }
 
-/// What a database's pod is made for.
+/// The memory sizes of a database's pod.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct DbSizes {
     /// Coherent memory (SCR).
@@ -425,7 +425,7 @@ pub(crate) struct DbSoakArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DbWorkerArgs {
-    /// What the host is to be, as JSON.
+    /// The host's orders, as JSON.
     #[arg(long)]
     pub(crate) host: String,
 }

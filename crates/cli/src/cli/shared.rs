@@ -67,8 +67,8 @@ pub(crate) struct Sizes {
     pub(crate) torn_writes: TornWrites,
     /// Keep what is in hosts' own memory (--partition) in the pod, too, as it was last written: if
     /// such a host dies, its objects are there, where else they would be lost. Each write then goes
-    /// to both, and costs about what it would without a partition; reads stay as fast. What becomes
-    /// of an object that is just being written --torn-writes says.
+    /// to both, and costs about what it would without a partition; reads stay as fast.
+    /// --torn-writes says what becomes of an object that is just being written.
     #[arg(long, value_parser = BoolishValueParser::new(), env = "TOMBOLO_PARTITION_BACKUP")]
     pub(crate) partition_backup: bool,
 }
@@ -126,7 +126,7 @@ impl LocalArgs {
     }
 }
 
-/// What a host says of itself, on the standard error.
+/// The level and the format of a host's log on the standard error.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct LogArgs {
     /// Log events of this level and above: off, error, warn, info, debug or trace. Unless given:

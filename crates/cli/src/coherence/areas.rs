@@ -26,7 +26,7 @@ pub(super) fn choice(text: &str) -> Result<Choice, String> {
     }
 }
 
-/// What a run was, and what came of it.
+/// The conditions of a run, and its outcome.
 #[derive(Serialize)]
 struct Report {
     /// How modes were chosen; the summary's `areas` says what came of it.

@@ -141,7 +141,7 @@ pub(crate) struct RunArgs {
     /// Memory nodes do not keep lines coherent: no page may be direct.
     #[arg(long, requires = "areas")]
     pub(super) not_coherent: bool,
-    /// What paging takes, instead of profiles/adaptive.toml.
+    /// A profile with the costs of paging, instead of profiles/adaptive.toml.
     #[arg(long, value_name = "FILE", requires = "areas")]
     pub(super) profile: Option<PathBuf>,
     /// The program.

@@ -127,7 +127,7 @@ fn create_pod(spec: &PodSpec, setting: &Setting, sizes: &DbSizes) -> Result<Pod<
     EngineKind::Tigon.create_pod(spec, &setting.shape(), bytes)
 }
 
-/// What a database holds.
+/// The report on a database: its setting, its epochs, its log and its tables.
 #[derive(Serialize)]
 struct Info {
     workload: &'static str,
@@ -142,7 +142,7 @@ struct Info {
     tables: Vec<TableInfo>,
 }
 
-/// What a table holds.
+/// A table's number of rows, and the bytes of their keys and values.
 #[derive(Serialize)]
 struct TableInfo {
     name: String,
@@ -201,7 +201,7 @@ fn info(args: &DbInfoArgs) -> Result<()> {
     output::print(&Info::of(&store, &setting, &recovered)?, args.format, Info::text)
 }
 
-/// What was found wrong with a database.
+/// The result of a check of a database, which is sound if there are no `problems`.
 #[derive(Serialize)]
 struct Findings {
     rows: u64,

@@ -1,4 +1,4 @@
-//! What must hold of a workload's rows, as far as each host says, and all in all.
+//! Conditions on a workload's rows: each host checks its own rows, and all findings are combined.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use tombolo_oltp::ycsb::{self, Ycsb};
 
 use super::ledger::Ledgered;
 
-/// What a host has found in the rows that are at home with it.
+/// A host's findings in the rows that are at home with it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Found {
     violations: Vec<String>,
@@ -70,7 +70,7 @@ pub(crate) trait Checked: Workload {
     /// Tables whose rows are shared before a run, if that is asked for.
     fn shared_tables(&self) -> &'static [TableId];
 
-    /// What is checked, for people; `None` if there are no conditions.
+    /// The checked conditions, for people; `None` if there are none.
     fn conditions(&self) -> Option<&'static str> {
         None
     }

@@ -31,7 +31,7 @@ macro_rules! with_engine {
 }
 pub(crate) use with_engine;
 
-/// What lives in pods of databases: such a pod may be overwritten.
+/// Kinds of areas in pods of databases. A pod that has an area of such a kind may be overwritten.
 const KINDS: [Kind; 3] = [Tigon::<Mapped>::KIND, Sundial::<Mapped>::KIND, Ds2pl::<Mapped>::KIND];
 
 impl EngineKind {

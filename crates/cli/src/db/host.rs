@@ -29,7 +29,7 @@ use crate::children::tell;
 use crate::cli::{DbWorkerArgs, EngineKind};
 use crate::stop::Stop;
 
-/// What a host is to be.
+/// The parameters of a host's process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Orders {
     pub(crate) spec: String,
@@ -41,13 +41,13 @@ pub(crate) struct Orders {
     pub(crate) seed: u64,
     /// Waits between attempts as in Tigon's published source.
     pub(crate) published_waits: bool,
-    /// What checkpoints say that the database is.
+    /// The description of the database that checkpoints record.
     pub(crate) setting: Setting,
     /// The first host writes a checkpoint each time after so many milliseconds.
     pub(crate) checkpoint_ms: Option<u64>,
 }
 
-/// What a host is told.
+/// A command to a host from the process that started it.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(tag = "task", rename_all = "snake_case")]
 pub(crate) enum Task {
@@ -69,7 +69,7 @@ pub(crate) enum Task {
     Leave,
 }
 
-/// What a host tells.
+/// A message of a host to the process that started it.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(crate) enum Event {
@@ -102,7 +102,7 @@ pub(crate) fn run(args: &DbWorkerArgs) -> Result<ExitCode> {
     Ok(ExitCode::FAILURE)
 }
 
-/// What the threads of a host share.
+/// The state that the threads of a host share.
 pub(super) struct Member<'a, W, E: PodEngine> {
     pub(super) orders: &'a Orders,
     pub(super) workload: &'a W,

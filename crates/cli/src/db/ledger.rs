@@ -213,14 +213,14 @@ impl Workload for Ledgered {
     }
 }
 
-/// What a recovered database's ledger says.
+/// The transactions that a recovered database's ledger records.
 #[derive(Default)]
 pub(crate) struct Ledger {
     /// For each number its kind, and how many rows have it.
     found: HashMap<u64, (u8, u32)>,
     orders: u64,
     payments: u64,
-    /// What each number's transaction has found in registers.
+    /// For each number, the registers that its transaction has read, with their values.
     reads: HashMap<u64, Vec<(Register, u64)>>,
 }
 
@@ -229,7 +229,7 @@ fn word<const N: usize>(row: &[u8], at: usize) -> [u8; N] {
     row.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
 }
 
-/// What a ledger's row says that was found in registers.
+/// The registers that a transaction has read, with their values, as a ledger's row records them.
 fn reads_in(row: &[u8]) -> Vec<(Register, u64)> {
     let register = |at: usize| {
         let (partition, place) = (word(row, at), word(row, at + 4));
@@ -262,8 +262,8 @@ impl Ledger {
         self.found.len() as u64
     }
 
-    /// What transactions did to registers. A session is a worker in one life of its host, and
-    /// numbers count its transactions.
+    /// The transactions' reads and writes of registers. A session is a worker in one life of its
+    /// host, and numbers count its transactions.
     fn history(&self) -> History<Register, u64> {
         let mut sessions: HashMap<u64, u32> = HashMap::new();
         let transaction = |(&number, reads): (&u64, &Vec<(Register, u64)>)| {
@@ -284,7 +284,8 @@ impl Ledger {
         History::new(transactions).expect("each ends when it begins")
     }
 
-    /// What is wrong, given the numbers of the transactions that were acknowledged as durable.
+    /// Faults of the database, given the numbers of the transactions that were acknowledged as
+    /// durable.
     pub(crate) fn check<'a>(
         &self,
         workload: &Ledgered,

@@ -1,4 +1,4 @@
-//! What transactions came to on one host, as it tells it.
+//! The results of transactions on one host, as it reports them.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use tombolo_oltp::{Aborts, KindStats, Stats};
 /// Aborts by reason.
 pub(crate) type AbortCounts = BTreeMap<String, u64>;
 
-/// What one kind of transactions came to.
+/// The results of one kind of transactions.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct KindRan {
     pub(crate) name: String,
@@ -26,14 +26,14 @@ pub(crate) struct KindRan {
     pub(crate) durable_latency: Vec<(u64, u64)>,
 }
 
-/// What a host's engine and its log have done so far.
+/// The counters of a host's engine and of its log so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Used {
     pub(crate) engine: EngineMetrics,
     pub(crate) log: LogMetrics,
 }
 
-/// What a run came to on one host.
+/// The results of a run on one host.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Ran {
     pub(crate) kinds: Vec<KindRan>,

@@ -1,4 +1,4 @@
-//! What a benchmark of transactions came to.
+//! The results of a benchmark of transactions.
 
 use std::collections::BTreeMap;
 
@@ -78,14 +78,14 @@ impl Kind {
     }
 }
 
-/// What was checked after the run.
+/// The conditions that were checked after the run, and their violations.
 #[derive(Clone, Serialize)]
 pub(crate) struct Conditions {
     pub(crate) checked: &'static str,
     pub(crate) violations: Vec<String>,
 }
 
-/// What was run, and where.
+/// The configuration of a run: its engine, its workload, its hosts and its memory.
 #[derive(Clone, Serialize)]
 pub(crate) struct Where {
     pub(crate) engine: &'static str,

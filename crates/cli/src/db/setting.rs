@@ -1,4 +1,4 @@
-//! What a database holds, and what runs on it.
+//! The content of a database, and the workload that runs on it.
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
@@ -250,7 +250,7 @@ pub(crate) struct Setting {
 }
 
 impl Setting {
-    /// What checkpoints say that the database is.
+    /// The description of the database that checkpoints record.
     pub(crate) fn encode(&self) -> Result<Vec<u8>> {
         Ok(match &self.rows {
             Chosen::Tables { plan } => plan.0.encode()?,
@@ -258,7 +258,8 @@ impl Setting {
         })
     }
 
-    /// What [`encode`](Self::encode) has made, or a program that has created a database.
+    /// Reads the bytes of [`encode`](Self::encode), or those of a program that has created a
+    /// database.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
         if !DatabasePlan::is_plan(bytes) {
             return Ok(serde_json::from_slice(bytes)?);
@@ -268,7 +269,7 @@ impl Setting {
         Ok(Self { rows: Chosen::Tables { plan: Tables(plan) }, hosts, workers })
     }
 
-    /// What the database is made for.
+    /// The hosts, partitions, tables and workers for which the database is made.
     pub(crate) fn shape(&self) -> DatabaseShape {
         with_workload!(&self.rows.build(), workload => {
             use tombolo_oltp::Workload as _;

@@ -39,7 +39,7 @@ const SCR: u64 = 32 << 20;
 /// Bytes that pod and logs may take.
 const ROOM: u64 = 2 << 30;
 
-/// What a soak came to.
+/// The outcome of a soak.
 #[derive(Default, Serialize)]
 struct Report {
     engine: &'static str,

@@ -238,7 +238,7 @@ fn misfit(table: TableId, spec: &TableSpec, key: &[u8], row: &[u8]) -> Option<Tx
     (row.len() > most).then_some(TxError::RowLength { table, bytes: row.len(), most })
 }
 
-/// What is wrong with the form of the rows: tables, lengths, partitions and order.
+/// Faults in the form of the rows: tables, lengths, partitions and order.
 pub(crate) fn misshapen(setting: &Setting, recovered: &Recovered) -> Vec<String> {
     with_workload!(&setting.rows.build(), workload => {
         let (tables, partitions) = (workload.tables(), workload.partitions());

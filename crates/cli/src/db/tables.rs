@@ -133,7 +133,7 @@ pub(crate) fn read_schema(path: &Path) -> Result<Catalog> {
 pub(crate) struct Tables(pub(crate) DatabasePlan);
 
 impl Tables {
-    /// What [`to_text`](Self::to_text) has made.
+    /// Reads the text of [`to_text`](Self::to_text).
     pub(crate) fn from_text(text: &str) -> Result<Self, SchemaError> {
         let bytes = from_hex(text).ok_or(SchemaError::Damaged)?;
         DatabasePlan::decode(&bytes).map(Self)

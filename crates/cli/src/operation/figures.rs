@@ -6,7 +6,7 @@ use tombolo::Store;
 
 use crate::served::Tally;
 
-/// What a figure is about.
+/// The subject of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// The pod: all hosts tell the same, but for what they have not applied yet.

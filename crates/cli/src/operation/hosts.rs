@@ -69,7 +69,7 @@ pub(crate) struct Seen {
     beats: (Option<u32>, Instant, u32),
 }
 
-/// What a look has found to be new.
+/// A change of a host's state that a look has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Changed {
     pub(crate) stay: Stay,

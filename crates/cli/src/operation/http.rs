@@ -32,7 +32,7 @@ const PAGE: &str = include_str!("page.html");
 const UNAVAILABLE: &str = "503 Service Unavailable";
 const AWAY: &str = "this host has left the pod, or is joining it\n";
 
-/// What is shown, as long as there is such.
+/// The sources of the pages. Store and server are there only while the host is in the pod.
 struct Shown {
     watched: Mutex<(Weak<Store>, Weak<Server>)>,
     observed: Arc<Mutex<Observed>>,
@@ -135,7 +135,8 @@ impl Shown {
         send(&mut stream, status, kind, &body)
     }
 
-    /// What is true of the host now. The store is let go of before anything is sent.
+    /// Status, content type and body of a page on the host's current state. The store is let go of
+    /// before anything is sent.
     fn of_now(&self, path: &str) -> (&'static str, &'static str, String) {
         match (path, self.watched()) {
             (_, None) => (UNAVAILABLE, PLAIN, AWAY.to_owned()),

@@ -126,7 +126,7 @@ impl Event {
     }
 }
 
-/// What an event says.
+/// The message and the fields of an event, as its visitor has found them.
 #[derive(Default)]
 struct Found {
     message: String,

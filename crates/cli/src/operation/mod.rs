@@ -1,5 +1,5 @@
-//! What an operator sees of a host that serves: its log, its figures, its page, and what it tells
-//! the service manager. All of it comes from looks at the pod, a few times a second, and from
+//! Monitoring of a host that serves: its log, its figures, its page, and its messages to the
+//! service manager. All of it comes from looks at the pod, a few times a second, and from
 //! counters; nothing here is on the way of an operation.
 
 mod figures;

@@ -1,4 +1,4 @@
-//! What the service manager is told (`sd_notify`): that the host serves, how it is doing, and that
+//! Messages to the service manager (`sd_notify`): that the host serves, how it is doing, and that
 //! it is alive.
 
 use std::os::linux::net::SocketAddrExt;

@@ -1,4 +1,4 @@
-//! What the page shows, as JSON: the state of now. Rates are for the page to compute.
+//! The content of the page, as JSON: the current state. Rates are for the page to compute.
 
 use std::collections::BTreeMap;
 

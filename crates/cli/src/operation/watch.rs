@@ -13,10 +13,10 @@ use super::hosts::{Changed, HostState, Hosts};
 use super::notify::ServiceManager;
 use crate::served::Tally;
 
-/// What goes on all the time is said no more often than this.
+/// The shortest time between two reports of one trouble, and between two of the host's status.
 const AT_MOST: Duration = Duration::from_secs(1);
 
-/// What was seen last, for the pages.
+/// The last observations, for the pages.
 #[derive(Clone, Default)]
 pub(crate) struct Observed {
     pub(crate) hosts: Hosts,

@@ -19,7 +19,7 @@ const LNR_FIXED_BYTES: u64 = 4 << 20;
 /// Regions of one size that a new pod has room for.
 const REGIONS: u64 = 4;
 
-/// What a pod takes that has room for so many bytes of pages.
+/// The sizes of a pod that has room for so many bytes of pages.
 pub(super) fn sizes(bytes: u64) -> Sizes {
     let pages = bytes.div_ceil(PAGE_BYTES) + 64;
     Sizes {

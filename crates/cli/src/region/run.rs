@@ -29,7 +29,7 @@ struct Ran {
     seconds: Option<f64>,
     /// Whether the result is what the oracle says; none if there is no result.
     right: Option<bool>,
-    /// What each host said that has not ended well.
+    /// The messages of hosts that have not ended well.
     failures: Vec<String>,
     faults: u64,
     hand_overs: u64,
@@ -87,7 +87,7 @@ fn start(args: &RunArgs, place: &Place, thread: u8) -> Result<HostProcess> {
     HostProcess::start(format!("host {thread}"), &words, None)
 }
 
-/// What each host says last; or how it ended.
+/// Each host's last event, or how the host ended.
 fn hear(args: &RunArgs, workers: &mut [HostProcess]) -> Result<Vec<Result<Event>>> {
     let stop = Stop::on_signals()?;
     let started = Instant::now();

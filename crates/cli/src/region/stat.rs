@@ -51,7 +51,7 @@ pub(super) fn run(args: &StatArgs) -> Result<()> {
     }
 }
 
-/// What has happened since an earlier look.
+/// Each block's counts since an earlier look. Its mode and its lost pages are those of now.
 fn since(now: &[BlockStats], before: &[BlockStats]) -> Vec<BlockStats> {
     let past = before.iter().map(Some).chain(std::iter::repeat(None));
     let less = |now: u64, before: Option<u64>| now.saturating_sub(before.unwrap_or(0));

@@ -16,7 +16,7 @@ use tombolo_regions::{Mode, RegionError, Regions, SharedRegion};
 use super::RegionWorkerArgs;
 use crate::children::tell;
 
-/// What a host says to the process that started it.
+/// A message of a host to the process that started it.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Event {
@@ -106,7 +106,7 @@ struct Stopped(String);
 
 /// Runs the program's thread.
 pub(crate) fn run(args: &RegionWorkerArgs) -> Result<()> {
-    // What ends the program early is told to the process that started this one.
+    // The reason for an early end is told to the process that started this one.
     set_hook(Box::new(|_| {}));
     let event = match catch_unwind(AssertUnwindSafe(|| work(args))) {
         Ok(Ok(done)) => done,
@@ -165,7 +165,7 @@ fn work(args: &RegionWorkerArgs) -> Result<Event> {
     Ok(Event::Done { seconds, problem: problem.flatten() })
 }
 
-/// What a program works on.
+/// A program's input. All other parameters are the defaults.
 pub(super) fn parameters(scale: u32, rounds: u32, seed: u64) -> Parameters {
     Parameters { scale: Some(scale), rounds: Some(rounds), seed, ..Parameters::default() }
 }

@@ -21,7 +21,7 @@ const TORN_AT_MOST: u32 = 16;
 /// are processors.
 const OPERATIONS_PER_YIELD: u64 = 8;
 
-/// What a client is known by.
+/// The thread that a client is, and the seed and the number of keys that it works with.
 #[derive(Clone, Copy)]
 pub(super) struct Identity {
     pub(super) host: u32,

@@ -1,5 +1,5 @@
-//! What one object must do: keep a value, or nothing, or lose the value with a host that was
-//! changing it.
+//! The specification of one object: it keeps a value, or nothing, or loses the value with a host
+//! that was changing it.
 
 use std::fmt;
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// What is loaded into programs.
+/// The file name of the library that is loaded into programs.
 pub(super) const LIBRARY: &str = "libtombolo_preload.so";
 /// How many bytes of a program are looked at for its kind.
 const HEAD_BYTES: u64 = 4096;

@@ -1,4 +1,4 @@
-//! What an operator sees of hosts: log, metrics, page, service manager, and who may join.
+//! Monitoring of hosts: log, metrics, page, service manager, and who may join.
 
 use std::fs::{File, Metadata};
 use std::io::{Read, Write};
@@ -173,7 +173,7 @@ fn metrics_and_alert_rules_are_as_prometheus_wants_them() {
         metrics.lines().filter(line).count()
     };
     assert_eq!((of_get("_count{"), of_get("_bucket{")), (1, 25));
-    // What alerts and the dashboard ask for is there.
+    // All metrics that alerts and the dashboard ask for are there.
     let names = |text: &str| {
         let word = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
         let words = text.split(word).filter(|word| word.starts_with("tombolo_"));

@@ -7,7 +7,8 @@ use crate::{Commit, Conflict, EachRow, Scan, TableId, Transaction, TxError};
 
 /// Reads, all of one serializable state.
 ///
-/// What a closure has read is of one state for certain only once its transaction has committed.
+/// The rows that a closure has read are of one state for certain only once its transaction has
+/// committed.
 /// After a conflict all reads fail, and the closure is run again.
 pub struct ReadTx<T> {
     inner: T,

@@ -72,7 +72,7 @@ impl<E: PodEngine> Shared<E> {
             if let Err(error) = self.engine.tick() {
                 self.fail(error);
                 if E::DRAINS {
-                    // What has committed is still to become durable.
+                    // Committed transactions are still to become durable.
                     self.engine.group().tick();
                 }
             }
@@ -210,7 +210,7 @@ impl<E: PodEngine> Attendant<E> {
         !self.shared.log_failed.load(Ordering::Acquire) && (E::DRAINS || !failed)
     }
 
-    /// What this host's logger has done.
+    /// Counts and times of this host's logger since the host joined.
     pub fn log_metrics(&self) -> LogMetrics {
         *lock(&self.shared.logged)
     }

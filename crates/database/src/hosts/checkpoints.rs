@@ -42,7 +42,7 @@ pub enum CheckpointError {
     Log(#[from] LogError),
 }
 
-/// What a part says that was not written.
+/// The number of rows in the entry of a part that could not be written.
 const FAILED: u64 = u64::MAX;
 
 /// Bits of an epoch, and one more.
@@ -91,8 +91,8 @@ impl<M: Memory> Homes<M> {
         is_free.then_some(CheckpointClaim { count: count + 1 })
     }
 
-    /// Asks all hosts for their parts of the checkpoint that is good from `epoch`. What an earlier
-    /// one has left is removed.
+    /// Asks all hosts for their parts of the checkpoint that is good from `epoch`. The remains of
+    /// an earlier one are removed.
     fn ask_parts(&self, claim: CheckpointClaim, epoch: u64) -> CheckpointId {
         let id = CheckpointId(claim.count << EPOCH_BITS | epoch);
         self.memory().store(self.wanted(), id.0);
@@ -218,7 +218,7 @@ pub fn write_checkpoint<M: Memory, S: Storage + Clone>(
     truncate: impl FnOnce() -> Result<usize, LogError>,
     mut wait: impl FnMut() -> Result<(), TxError>,
 ) -> Result<Written, CheckpointError> {
-    // What has committed by now is to be in it.
+    // Transactions that have committed by now are to be in it.
     group.advance_past(group.epoch());
     let claim = homes.claim_checkpoint().ok_or(CheckpointError::Busy)?;
     // Loaded before the first row is read.

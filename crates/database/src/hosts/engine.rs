@@ -9,7 +9,7 @@ use super::{Homes, SetupError};
 use crate::log::{GroupCommit, GroupSettings};
 use crate::{Engine, TableId, TableSpec, TxError, Version};
 
-/// What a database is made for, whatever its engine.
+/// The sizes and tables that a database is made for, whatever its engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatabaseShape {
     /// Hosts, each of which is home to some partitions.
@@ -42,7 +42,7 @@ pub struct Participation {
     pub first_epoch: u64,
 }
 
-/// What a host's engine has done so far, and what it uses.
+/// Counts of a host's engine since the host joined, and the memory it uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EngineMetrics {
     /// Requests to other hosts.
@@ -68,7 +68,7 @@ pub type EachVersion<'a> = dyn FnMut(u32, &[u8], Version, &[u8]) -> Result<(), T
 
 /// An engine whose hosts are processes, and whose database is all that its pod holds.
 pub trait PodEngine: Engine + Send + Sync + Sized + 'static {
-    /// What lives in the pod's area.
+    /// The kind of the pod's area.
     const KIND: Kind;
 
     /// Whether hosts that are left write out the log buffers of a dead one. Otherwise recovery
@@ -144,7 +144,7 @@ pub trait PodEngine: Engine + Send + Sync + Sized + 'static {
         vec![0; self.tables().len()]
     }
 
-    /// What this host has done so far.
+    /// Counts of this host since it joined, and the memory it uses.
     fn engine_metrics(&self) -> EngineMetrics;
 
     /// Leaves the database. Nothing more may be done with it on this host.

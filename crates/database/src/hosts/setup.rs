@@ -1,4 +1,4 @@
-//! What can go wrong when a host comes to a database.
+//! Errors of a host that comes to a database.
 
 use tombolo_pod::PodError;
 

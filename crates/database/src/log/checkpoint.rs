@@ -41,7 +41,8 @@ pub struct CheckpointPart<S> {
     summary: PartSummary,
 }
 
-/// What a part of a checkpoint is to hold. The host that writes the manifest has to know it.
+/// Counts of what a part of a checkpoint is to hold. The host that writes the manifest has to know
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartSummary {
     /// The part's number.
@@ -73,7 +74,7 @@ pub(crate) fn parse_name(file: &str) -> Option<(u64, bool)> {
 impl<S: Storage + Clone> CheckpointWriter<S> {
     /// Begins a checkpoint that is good from `epoch`: a
     /// [settled](super::GroupCommit::settled_epoch) epoch, loaded before the first row is read.
-    /// What is left of an unfinished checkpoint of the same epoch is removed.
+    /// Files of an unfinished checkpoint of the same epoch are removed.
     ///
     /// # Errors
     /// That the storage fails, or has a checkpoint of that epoch.

@@ -172,8 +172,8 @@ impl<M: Memory> GroupCommit<M> {
     }
 
     /// The least epoch in which a transaction began that still runs on any host, or the current
-    /// epoch. What was taken out of shared structures in an earlier epoch, no transaction can reach
-    /// any more. Takes as many loads as there are workers.
+    /// epoch. No transaction can reach memory any more that was taken out of shared structures in
+    /// an earlier epoch. Takes as many loads as there are workers.
     pub fn oldest_active(&self) -> u64 {
         // Transactions that begin after this find nothing that was taken out before.
         let epoch = self.epoch();

@@ -1,7 +1,7 @@
 //! Files of frames that show when they were cut, and when they were damaged.
 //!
-//! A file is made of units of 512 bytes, which a disk writes whole. What is synchronised at once is
-//! a batch: some units, each with the batch's number.
+//! A file is made of units of 512 bytes, which a disk writes whole. Units that are synchronised at
+//! once are a batch, and each has the batch's number.
 //!
 //! ```text
 //! unit    CRC-32C of its position and all that follows (4)

@@ -10,8 +10,8 @@
 //! * A logger passes an epoch only when no worker of its host can commit in it any more, and all
 //!   that they have logged is on the disk.
 //! * Bytes of a buffer are used again only when they are on the disk.
-//! * What a dead host has logged, any host can write to a file. So no committed transaction is lost
-//!   with a host, and no epoch waits for a dead one.
+//! * Any host can write the log of a dead one to a file. So no committed transaction is lost with a
+//!   host, and no epoch waits for a dead one.
 //! * A transaction that begins is announced before it looks at anything shared. So structures know
 //!   when nobody uses what they have taken out.
 //! * The epoch never goes back, nor begins again at a value that a log has.

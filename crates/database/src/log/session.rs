@@ -1,7 +1,7 @@
 //! The files of a log, put in order: which host wrote what, and how far that goes.
 //!
 //! A session is the time from one recovery to the next, and is named by its first epoch. Recovery
-//! closes a session at its durable epoch. What its files have of later epochs never counts.
+//! closes a session at its durable epoch. Records of later epochs in its files never count.
 
 use std::collections::BTreeMap;
 

@@ -21,7 +21,7 @@ impl Catalog {
         self.tables().iter().flat_map(of_table).collect()
     }
 
-    /// What is wrong with rows: values that are not of their columns' types, and entries of indexes
+    /// Faults of rows: values that are not of their columns' types, and entries of indexes
     /// that no row has, or that are missing. Of many findings some are told.
     pub fn check_rows(&self, rows: &[RecoveredRow]) -> Vec<String> {
         let mut by_table: HashMap<TableId, HashMap<&[u8], &[u8]>> = HashMap::new();

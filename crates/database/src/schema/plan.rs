@@ -1,4 +1,4 @@
-//! What a database is made for: its tables, and its hosts.
+//! The plan of a database: its tables, and its hosts.
 //!
 //! ```text
 //! magic (8) | hosts (1) | zero (1) | workers (2) | partitions (4) | the catalog
@@ -13,8 +13,8 @@ const HEAD: usize = 16;
 /// Bytes of a plan at most.
 const MOST_BYTES: usize = 1 << 20;
 
-/// What a database is made for. The checkpoint in its directory has it, so that a database can be
-/// opened and recovered without other knowledge.
+/// The tables, hosts and workers of a database. The checkpoint in its directory has them, so that a
+/// database can be opened and recovered without other knowledge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatabasePlan {
     /// Hosts of the database. All of them come before the first transaction.
@@ -33,7 +33,7 @@ impl DatabasePlan {
         Self { hosts, workers: 1, partitions: hosts.into(), catalog }
     }
 
-    /// What an engine is made for. Log buffers have the usual size.
+    /// The shape that an engine is made for. Log buffers have the usual size.
     pub fn shape(&self) -> DatabaseShape {
         DatabaseShape {
             hosts: self.hosts,

@@ -18,7 +18,7 @@ const FIRST: libc::c_uint = 3;
 /// descriptor from before: `body` may use only those that it opens itself.
 ///
 /// # Errors
-/// What the system says, if it starts no thread.
+/// The system's error, if it starts no thread.
 pub fn spawn_apart(
     name: &str,
     body: impl FnOnce(io::Result<()>) + Send + 'static,

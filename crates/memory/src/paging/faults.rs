@@ -83,7 +83,7 @@ impl Moved {
     }
 }
 
-/// What the kernel tells, by addresses.
+/// A message from userfaultfd, with the addresses that it is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
     /// A thread waits for the page at this address.
@@ -160,7 +160,7 @@ impl Faults {
     /// From here on a touch of an absent page there is told, and writes can be noted.
     ///
     /// # Errors
-    /// What the system says, such as that the pages are not anonymous.
+    /// The system's error, such as that the pages are not anonymous.
     pub fn register(&self, span: PageSpan<'_>) -> io::Result<()> {
         self.register_for(span, UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_WP)
     }
@@ -181,7 +181,7 @@ impl Faults {
     /// Ends what [`register`](Self::register) began; threads that wait there try again.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn unregister(&self, span: PageSpan<'_>) -> io::Result<()> {
         Ok(self.ask(UFFDIO_UNREGISTER, &mut range(span))?)
     }
@@ -320,7 +320,7 @@ impl Faults {
     /// As [`unregister`](Self::unregister), for addresses to which the program has moved pages.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn unregister_at(&self, address: usize, bytes: usize) -> io::Result<()> {
         let mut asked = uffdio_range { start: address as u64, len: bytes as u64 };
         Ok(self.ask(UFFDIO_UNREGISTER, &mut asked)?)
@@ -330,7 +330,7 @@ impl Faults {
     /// worth reading.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn wait(&self, bell: impl AsFd, milliseconds: u32) -> io::Result<bool> {
         let mut polled =
             [PollFd::new(&self.file, PollFlags::IN), PollFd::new(&bell, PollFlags::IN)];
@@ -349,7 +349,7 @@ impl Faults {
     /// From its return on, those that told of a change of mappings go on.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn read(&self, messages: &mut Vec<Message>) -> io::Result<()> {
         let mut bytes = [0; MESSAGES * MESSAGE_BYTES];
         match rustix::io::read(&self.file, &mut bytes) {
@@ -389,7 +389,7 @@ pub(super) fn ask<T>(file: &File, opcode: u32, argument: &mut T) -> Result<(), E
     }
 }
 
-/// What userfaultfd can do for this process.
+/// The way by which this process gets at userfaultfd, and the features that the kernel reports.
 pub(super) fn features() -> Result<(Access, u64), FaultsError> {
     let (access, file) = open()?;
     let features = handshake(&file, 0)

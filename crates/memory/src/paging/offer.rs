@@ -1,4 +1,4 @@
-//! What this kernel offers for moving pages, and a sentence for each thing that it lacks.
+//! This kernel's support for moving pages, and a sentence for each thing that it lacks.
 
 use std::io;
 
@@ -14,7 +14,7 @@ use super::{PageMap, PageSpace};
 pub(super) const EVENTS: u64 =
     (UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMAP) as u64;
 
-/// What moving pages needs of userfaultfd.
+/// The features of userfaultfd that moving pages needs.
 pub(super) const NEEDED: u64 =
     (UFFD_FEATURE_MOVE | UFFD_FEATURE_WP_ASYNC | UFFD_FEATURE_PAGEFAULT_FLAG_WP) as u64 | EVENTS;
 
@@ -64,14 +64,14 @@ pub enum FaultsError {
     /// The system refused something else.
     #[error("cannot {doing}: {reason}; try again, or report this with the kernel's version")]
     Os {
-        /// What was tried, as a verb with its object.
+        /// The step that was tried, as a verb with its object.
         doing: &'static str,
         /// Why not.
         reason: io::Error,
     },
 }
 
-/// What the kernel of this machine offers, as far as this process may use it.
+/// The kernel's support for moving pages, as far as this process may use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// How userfaultfd is reached.
@@ -96,7 +96,7 @@ impl Offer {
     }
 }
 
-/// What the features lack.
+/// The error for the first needed feature that is not among `features`, if one is missing.
 fn missing(features: u64) -> Option<FaultsError> {
     let lacks = |feature: u32| features & u64::from(feature) == 0;
     if lacks(UFFD_FEATURE_MOVE) {

@@ -1,4 +1,4 @@
-//! What the kernel knows of pages: `PAGEMAP_SCAN`.
+//! The kernel's view of pages: `PAGEMAP_SCAN`.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -17,7 +17,7 @@ const PAGEMAP_SCAN: u32 = rustix::ioctl::opcode::read_write::<pm_scan_arg>(b'f',
 /// Regions that one call of the kernel returns at most.
 const REGIONS: usize = 64;
 
-/// What the kernel says of a page.
+/// The categories of a page, as the kernel reports them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageKind(u64);
 
@@ -46,7 +46,7 @@ impl PageMap {
     /// Opens it.
     ///
     /// # Errors
-    /// What the system says, such as that `/proc` is not mounted.
+    /// The system's error, such as that `/proc` is not mounted.
     pub fn open() -> io::Result<Self> {
         File::open("/proc/self/pagemap").map(Self)
     }
@@ -55,7 +55,7 @@ impl PageMap {
     /// neither there nor written are left out.
     ///
     /// # Errors
-    /// What the system says: Linux before 6.7 cannot do it.
+    /// The system's error; Linux before 6.7 cannot do it.
     pub fn visit(
         &self,
         span: PageSpan<'_>,
@@ -77,7 +77,7 @@ impl PageMap {
         Ok(())
     }
 
-    /// What the kernel says of one page.
+    /// The kernel's categories of one page.
     ///
     /// # Errors
     /// As [`visit`](Self::visit).

@@ -48,7 +48,7 @@ impl Ring {
     /// Makes one.
     ///
     /// # Errors
-    /// What the system says, such as that it allows no io_uring.
+    /// The system's error, such as that it allows no io_uring.
     pub fn open() -> io::Result<Self> {
         let mut parameters = [0u32; word::ALL];
         // SAFETY: the kernel fills the parameters, which have their 120 bytes.
@@ -68,7 +68,7 @@ impl Ring {
     /// Pins pages for [`read`](Self::read) until the ring is dropped, or [`unpin`](Self::unpin).
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn pin(&self, span: PageSpan<'_>) -> io::Result<()> {
         let buffer = libc::iovec { iov_base: span.start().as_ptr().cast(), iov_len: span.bytes() };
         self.register(REGISTER_BUFFERS, (&raw const buffer).cast(), 1)
@@ -77,7 +77,7 @@ impl Ring {
     /// Lets the pinned pages go.
     ///
     /// # Errors
-    /// What the system says, such as that no pages are pinned.
+    /// The system's error, such as that no pages are pinned.
     pub fn unpin(&self) -> io::Result<()> {
         self.register(UNREGISTER_BUFFERS, null_mut(), 0)
     }
@@ -95,7 +95,7 @@ impl Ring {
     /// Returns how many bytes came. It waits for the read.
     ///
     /// # Errors
-    /// What the system says of the read.
+    /// The system's error in reading.
     pub fn read(
         &mut self,
         into: PageSpan<'_>,

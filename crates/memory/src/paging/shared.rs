@@ -39,7 +39,7 @@ const MESSAGES: usize = 32;
 /// How often a call is tried again while the process changes its mappings.
 const ATTEMPTS: usize = 1000;
 
-/// What shared pages need of userfaultfd.
+/// The features of userfaultfd that shared pages need.
 const NEEDED: u64 = (UFFD_FEATURE_MISSING_SHMEM
     | UFFD_FEATURE_MINOR_SHMEM
     | UFFD_FEATURE_PAGEFAULT_FLAG_WP
@@ -47,7 +47,7 @@ const NEEDED: u64 = (UFFD_FEATURE_MISSING_SHMEM
     | UFFD_FEATURE_EVENT_REMAP
     | UFFD_FEATURE_POISON) as u64;
 
-/// What is behind a page.
+/// The memory behind a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behind {
     /// The page of the file that processes share.
@@ -135,7 +135,7 @@ impl SharedPages {
     /// that [waits](Self::wait) has been told.
     ///
     /// # Errors
-    /// What the system says; also if there is no file to share.
+    /// The system's error; `ErrorKind::Unsupported` if there is no file to share.
     ///
     /// # Panics
     /// If they are not all in the space.
@@ -206,7 +206,7 @@ impl SharedPages {
     /// if that is asked.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn map(&self, page: usize, writable: bool) -> io::Result<()> {
         let mode = if writable { 0 } else { CONTINUE_PROTECTED };
         for _ in 0..ATTEMPTS {
@@ -231,7 +231,7 @@ impl SharedPages {
     /// Makes a page that may be written one that may be read. Returns when no processor can write.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn protect(&self, page: usize) -> io::Result<()> {
         self.write_protect(page, PROTECT)
     }
@@ -246,7 +246,7 @@ impl SharedPages {
     /// Makes pages absent. Returns when no processor can access them.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn unmap(&self, pages: Range<usize>) -> io::Result<()> {
         self.space.span(pages).discard()
     }
@@ -255,7 +255,7 @@ impl SharedPages {
     /// in an error.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn poison(&self, page: usize) -> io::Result<()> {
         // A page that was protected and is absent has a mark, which the kernel takes for a page.
         self.unmap(page..page + 1)?;
@@ -274,7 +274,7 @@ impl SharedPages {
     /// Threads that wait for a page try again.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn wake(&self, page: usize) -> io::Result<()> {
         let mut range = self.range(page..page + 1);
         Ok(ask(&self.faults, UFFDIO_WAKE, &mut range)?)
@@ -314,7 +314,7 @@ impl SharedPages {
     /// Gives the memory of a page's replica back.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn drop_replica(&self, page: usize) -> io::Result<()> {
         // SAFETY: advice on a mapping of this type's own, whose bytes nothing refers to.
         let advised = unsafe {
@@ -328,7 +328,7 @@ impl SharedPages {
     /// when the [bell](Self::ring) was rung, or now and then.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn wait(&self, touches: &mut Vec<Touch>) -> io::Result<()> {
         let mut polled =
             [PollFd::new(&self.faults, PollFlags::IN), PollFd::new(&self.bell, PollFlags::IN)];
@@ -403,7 +403,7 @@ mod tests {
         }
     }
 
-    /// What a thread that serves touches has seen.
+    /// Starts a thread that serves touches until the bell is rung, and returns those it has seen.
     fn serving(
         pages: &Arc<SharedPages>,
         mut serve: impl FnMut(&SharedPages, Touch) + Send + 'static,

@@ -35,7 +35,7 @@ impl PageSpace {
     /// Reserves addresses for so many pages.
     ///
     /// # Errors
-    /// What the system says, such as that there are not so many addresses.
+    /// The system's error, such as that there are not so many addresses.
     pub fn reserve(pages: usize) -> io::Result<Self> {
         let bytes = pages.checked_mul(page_bytes()).ok_or(io::ErrorKind::OutOfMemory)?;
         let (access, flags) =
@@ -144,7 +144,7 @@ impl PageSpace {
     /// Replaces `current` by `new` in one atomic step; the error is what stood there instead.
     ///
     /// # Errors
-    /// What stood there.
+    /// The word that stood there.
     ///
     /// # Panics
     /// If there is no aligned word in the space.
@@ -176,7 +176,7 @@ impl PageSpace {
     /// bytes came.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     ///
     /// # Panics
     /// If the bytes are not all in the space.
@@ -191,7 +191,7 @@ impl PageSpace {
     /// many bytes went.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     ///
     /// # Panics
     /// If the bytes are not all in the space.
@@ -267,7 +267,7 @@ impl PageSpan<'_> {
     /// Gives the pages back to the kernel: the next touch finds zeros, or is a fault.
     ///
     /// # Errors
-    /// What the system says, such as that the pages are not mapped any more.
+    /// The system's error, such as that the pages are not mapped any more.
     pub fn discard(&self) -> io::Result<()> {
         self.advise(Advice::LinuxDontNeed)
     }
@@ -291,7 +291,7 @@ impl PageSpan<'_> {
     /// The kernel makes huge pages of these now, as far as they are there and aligned.
     ///
     /// # Errors
-    /// What the system says, such as that it has no huge page to give.
+    /// The system's error, such as that it has no huge page to give.
     pub fn gather_huge_pages(&self) -> io::Result<()> {
         self.advise(Advice::LinuxHugepage)?;
         // SAFETY: advice on a mapping of this space, which changes no bytes.
@@ -306,7 +306,7 @@ impl PageSpan<'_> {
     /// Makes the pages this process' alone: those shared with a child of `fork()` are copied.
     ///
     /// # Errors
-    /// What the system says, such as that the pages are not mapped any more.
+    /// The system's error, such as that the pages are not mapped any more.
     pub fn unshare(&self) -> io::Result<()> {
         self.advise(Advice::LinuxPopulateWrite)
     }
@@ -314,7 +314,7 @@ impl PageSpan<'_> {
     /// Locks the pages into memory.
     ///
     /// # Errors
-    /// What the system says, such as that no more pages may be locked.
+    /// The system's error, such as that no more pages may be locked.
     pub fn lock(&self) -> io::Result<()> {
         // SAFETY: locking changes no bytes.
         Ok(unsafe { rustix::mm::mlock(self.start().as_ptr().cast(), self.bytes()) }?)
@@ -323,7 +323,7 @@ impl PageSpan<'_> {
     /// Lets the pages go again.
     ///
     /// # Errors
-    /// What the system says, such as that the pages are not mapped any more.
+    /// The system's error, such as that the pages are not mapped any more.
     pub fn unlock(&self) -> io::Result<()> {
         // SAFETY: this changes no bytes.
         Ok(unsafe { rustix::mm::munlock(self.start().as_ptr().cast(), self.bytes()) }?)
@@ -333,7 +333,7 @@ impl PageSpan<'_> {
     /// else can come there. This is for tests.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     #[doc(hidden)]
     pub fn replace(&self) -> io::Result<()> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
@@ -348,7 +348,7 @@ impl PageSpan<'_> {
     /// for tests.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     #[doc(hidden)]
     pub fn move_away(&self) -> io::Result<PageSpace> {
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_DONTUNMAP;
@@ -365,7 +365,7 @@ impl PageSpan<'_> {
     /// Pages that are taken from here on come from `node`, as long as it has any.
     ///
     /// # Errors
-    /// What the system says, such as that there is no such node.
+    /// The system's error, such as that there is no such node.
     pub fn prefer_node(&self, node: u32) -> io::Result<()> {
         numa::prefer(self.start(), self.bytes(), node)
     }
@@ -373,7 +373,7 @@ impl PageSpan<'_> {
     /// The NUMA node of each page; `None` for a page that is not there.
     ///
     /// # Errors
-    /// What the system says, such as that it knows no nodes.
+    /// The system's error, such as that it knows no nodes.
     pub fn nodes(&self) -> io::Result<Vec<Option<u32>>> {
         let start = self.start().as_ptr();
         numa::nodes((0..self.pages).map(|page| start.wrapping_add(page * page_bytes())))

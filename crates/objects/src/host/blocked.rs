@@ -1,5 +1,5 @@
-//! What a protocol needs done by one that is built on it. This is the only way from a floor to one
-//! above it: the handle has a function that does it, which it is given when it joins.
+//! Calls of a protocol into one that is built on it. This is the only way from a floor to one above
+//! it. The handle has a function for it, which it is given when it joins.
 
 use tombolo_memory::Memory;
 use tombolo_pod::{Request, Stay};

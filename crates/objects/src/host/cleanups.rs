@@ -1,12 +1,13 @@
-//! What this host found of others that were gone, and what became of it: facts for an operator.
+//! The remains that this host found of others that were gone, and what became of them: facts for an
+//! operator.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use tombolo_pod::Stay;
 
-/// A clean-up after a host that is gone, as the host knows that completed it. What another host did
-/// before of the same clean-up is not in it.
+/// A clean-up after a host that is gone, as the host knows that completed it. Parts of the same
+/// clean-up that another host did before are not in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cleanup {
     /// The stay that was cleaned up after.

@@ -1,4 +1,4 @@
-//! What becomes of dirty objects ([`dirty`](crate::storage::dirty)) whose records are wanted, or
+//! The treatment of dirty objects ([`dirty`](crate::storage::dirty)) whose records are wanted, or
 //! that are torn.
 
 use tombolo_memory::Memory;

@@ -32,7 +32,7 @@ impl<M: Memory> Objects<M> {
     pub(crate) fn obstructed(&self, by: u8, entry: Entry) {
         self.upkeep.obstructed_by(by);
         if let Some(stay) = self.fence_if_dead(by) {
-            // What cannot be done now is tried again by the next thread that needs it.
+            // If it cannot be done now, the next thread that needs it tries again.
             let _ = self.blocked(Why::Fenced { stay, entry });
         }
     }

@@ -231,7 +231,7 @@ impl<M: Memory> Objects<M> {
         }
     }
 
-    /// What each chunk of LNR is used for, in their order. `None` stands for a chunk that changes
+    /// The chunks of LNR in their order, each with its use. `None` stands for a chunk that changes
     /// just now. It looks at each chunk once.
     pub fn chunks(&self) -> Vec<Option<Chunk>> {
         let mut map = vec![None; self.area.geometry().chunks as usize];

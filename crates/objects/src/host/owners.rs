@@ -33,8 +33,8 @@ impl<M: Memory> Objects<M> {
         known.into_iter().flatten().chain(others.into_iter().flatten())
     }
 
-    /// What `tell` says of objects whose hashes end with the same `bits` as this one, beginning
-    /// with those in the same shard.
+    /// The results of `tell` for objects whose hashes end with the same `bits` as this one,
+    /// beginning with those in the same shard.
     fn like<T: Copy>(
         &self,
         hash: KeyHash,

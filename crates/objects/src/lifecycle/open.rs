@@ -1,9 +1,10 @@
 //! Opening a pod in which nobody is: one that was left in order, or one whose hosts have all died.
 //!
-//! What hosts knew is gone with them. Left are the slots, in LNR, whose headers say what objects
-//! there are, and in SCR the intents of what hosts had under way
-//! ([`intents`](crate::storage::intents)). What no intent names is as its slot says. What an intent
-//! names was answered to nobody: it may be done, or not, but for what others may have seen.
+//! The hosts' own knowledge is gone with them. Left are the slots, in LNR, whose headers say what
+//! objects there are, and in SCR the intents of what hosts had under way
+//! ([`intents`](crate::storage::intents)). An object that no intent names is as its slot says. An
+//! operation that an intent names was answered to nobody: it may be done, or not, but for what
+//! others may have seen.
 //!
 //! * *Writes* in place, cut off: the old value is put back, or the object is lost, as the pod was
 //!   created. If its lock is not held any more, the write was over.
@@ -19,9 +20,9 @@
 //!   was created to have it there, too.
 //!
 //! Each intent is cleared when what it says is done, and in memory; so a host that dies at this
-//! leaves the rest to the next. What cannot be told any more once it is half done, the intent says
-//! first: of an announced move, which of the two slots is to be empty. New objects keep their
-//! intents until the whole pod was looked at.
+//! leaves the rest to the next. A fact that cannot be told any more once a step is half done is
+//! recorded in the intent first. For an announced move, that is which of the two slots is to be
+//! empty. New objects keep their intents until the whole pod was looked at.
 //!
 //! Left out: pods of HCMeta's hosts, whose slots are no guide.
 

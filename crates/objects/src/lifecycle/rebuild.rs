@@ -31,8 +31,8 @@ pub(crate) fn rebuild<M: Memory>(
     let space = Space::new(area, 0, 0, Abandoned::default());
     let records = Arc::clone(&empty.records);
     let mut reopened = Reopened::new(area, &space, &records)?;
-    // Now nobody orders anything any more. What was ordered since this host joined the headers and
-    // intents tell, too.
+    // Now nobody orders anything any more. The headers and intents tell, too, of the events that
+    // were ordered since this host joined.
     if area.memory().keeps(sites::OPEN_LOG_END) {
         for (shard, built) in (0..).zip(&mut empty.shards) {
             built.position = Shard::<M>::announce(area, enrolment, shard);

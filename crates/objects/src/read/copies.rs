@@ -86,8 +86,8 @@ impl<M: Memory> Objects<M> {
         if again { self.entry_is_still(entry, tail) } else { Ok(true) }
     }
 
-    /// What was noted of an object when it was found: a host with a copy has no stale lines as of
-    /// the copy's counter.
+    /// The note of an object when it was found. For a host with a copy it is the copy's counter, as
+    /// of which the host has no stale lines.
     #[inline]
     pub(crate) fn validated_at(&self, found: &Found<'_>) -> ValidatedAt {
         match &self.copies {

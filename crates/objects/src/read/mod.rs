@@ -536,7 +536,7 @@ impl<M: Memory> Objects<M> {
     }
 }
 
-/// What a guard or view tells of its value, by its method `header`.
+/// Methods by which a guard or view describes its value, from its method `header`.
 macro_rules! tells_of_its_value {
     ($guard:ident) => {
         impl<M: Memory> $guard<'_, M> {

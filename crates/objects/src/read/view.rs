@@ -16,8 +16,8 @@ use crate::{Error, Objects, Version};
 ///
 /// Large values are looked at where they lie in LNR; nobody writes there meanwhile. A host that
 /// writes or deletes the object does not wait for that: others see the new value, and this view the
-/// old one. What it costs is the room of the old value, so views are not to be kept, and a host has
-/// so many at once ([`Options::views`](crate::Options::views)). Values of at most
+/// old one. The cost is the room of the old value. So views are not to be kept, and a host has so
+/// many at once ([`Options::views`](crate::Options::views)). Values of at most
 /// [`small_lines`](crate::Options::small_lines) lines, and those in this host's own memory, are
 /// copied.
 #[must_use = "it holds room in the pod as long as it is there"]

@@ -1,5 +1,5 @@
-//! A host that was fenced, in two states: it may still run, or it is dead. What others can do with
-//! an object that it had locked differs.
+//! A host that was fenced, in two states: it may still run, or it is dead. The two differ in what
+//! others can do with an object that the host had locked.
 
 use tombolo_memory::Memory;
 use tombolo_pod::Stay;
@@ -27,7 +27,7 @@ pub(crate) struct Rescued {
     pub(crate) extent: Extent,
 }
 
-/// What came of an object whose lock was taken over.
+/// The outcome for an object whose lock was taken over.
 pub(crate) enum RescueOutcome {
     InItsSlot,
     InAnotherSlot,
@@ -153,7 +153,7 @@ impl Fenced {
     }
 }
 
-/// What an intent of a fenced host says of an object that the host was changing.
+/// The state of an object that a fenced host was changing, as the host's intent tells it.
 pub(crate) enum TornWrite {
     /// Nothing: the host had not begun.
     None,

@@ -22,8 +22,8 @@
 //!
 //! In a pod with dirty bits, a lock is taken over only from a host that is gone: a host that has a
 //! dirty object locked may be writing it to a file, and clears its dirty bit, which nothing can
-//! stop. What is torn there and not dirty can be read again, if the [`WriteBack`](crate::WriteBack)
-//! says so; then it is gone, not lost.
+//! stop. An object that is torn there and not dirty can be read again, if the
+//! [`WriteBack`](crate::WriteBack) says so. Then it is gone, not lost.
 //!
 //! Left out: locks by the log. There a dead host stays in the way.
 
@@ -38,8 +38,8 @@ use crate::storage::index::Entry;
 use crate::storage::records::RecordId;
 use crate::{Error, Objects};
 
-/// What somebody needs that a fenced host, which may still be at something, had locked, or in its
-/// own memory.
+/// The record or object that somebody needs, and that a fenced host had locked, or in its own
+/// memory. That host may still be at something.
 #[derive(Clone, Copy)]
 enum Need {
     Nothing,

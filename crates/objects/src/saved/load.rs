@@ -9,7 +9,7 @@ use super::reader::read;
 use super::{Amount, Contents, LoadError, SavedError, check_pod};
 use crate::{Error, Objects};
 
-/// What becomes of an object that is there already. (One whose value is lost is not: it gets the
+/// The treatment of an object that is there already. (One whose value is lost is not: it gets the
 /// file's.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Existing {
@@ -81,8 +81,8 @@ impl<M: Memory> Objects<M> {
     /// to go on.
     ///
     /// # Errors
-    /// [`LoadError`], for what [`SavedError`] names. What was loaded by then is in the pod; what is
-    /// missing can be loaded with [`Existing::Keep`].
+    /// [`LoadError`], for what [`SavedError`] names. Objects loaded by then are in the pod; the
+    /// missing ones can be loaded with [`Existing::Keep`].
     pub fn load<F: Read + Seek>(
         &self,
         file: &mut SavedFile<F>,

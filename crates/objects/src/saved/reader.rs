@@ -12,7 +12,7 @@ use crate::MAX_KEY_BYTES;
 const END: &str = "its end, which tells how much there is in it";
 
 /// Reads a whole file, showing each key and value to `visit` once the block that they are in is
-/// known to be sound. What is in it.
+/// known to be sound. Returns the file's contents.
 pub(super) fn read(
     from: impl Read,
     mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), SavedError>,

@@ -166,9 +166,9 @@ impl<M: Memory> Objects<M> {
 
     /// Notes that an object is about to be written.
     ///
-    /// What this host will have seen of the object is noted, too: until its lock is released nobody
-    /// finds the counter at which that counts; and if another host takes it over, an event starts a
-    /// new generation first, of which nothing is seen.
+    /// The counter after the write is noted, too, as seen by this host. Until the object's lock is
+    /// released, nobody finds the counter at which that note counts. If another host takes the lock
+    /// over, an event starts a new generation first, of which nothing is seen.
     #[inline(always)]
     pub(crate) fn begin_to_write(&self, plan: &WritePlan<'_, M>) {
         let memory = self.memory();

@@ -38,7 +38,8 @@ pub(crate) fn fit(bytes: u64, capacity: u64) -> Fit {
 }
 
 impl Phase {
-    /// What was written in another slot, if it was: from here on nothing is changed in the old one.
+    /// The object as written in another slot, if it was. From here on nothing is changed in the old
+    /// one.
     fn take_elsewhere(&mut self) -> Option<Box<Placed>> {
         match std::mem::replace(self, Self::Unchanged) {
             Self::Elsewhere(placed) => Some(placed),

@@ -134,8 +134,8 @@ impl<M: Memory> Objects<M> {
     }
 }
 
-/// What came of a write in its slot, unless it takes more than that; so does one of an object that
-/// turns out to be lost.
+/// The outcome of a write in its slot; that of `put_slow` if it takes more than that. So does a
+/// write of an object that turns out to be lost.
 #[inline(always)]
 fn or_slow_path(
     written: Option<Result<Version, Box<Error>>>,

@@ -32,7 +32,7 @@ pub(crate) struct Adi<const N: usize> {
     field: Array<f64>,
     /// How fast each point gives to its neighbours.
     speeds: Array<f64>,
-    /// What a thread has eliminated of a line: by position a block, and a vector.
+    /// By thread, the line that it eliminates, as far as it is: by position a block, and a vector.
     work: Vec<Array<f64>>,
     first: Vec<f64>,
     rounds: u32,

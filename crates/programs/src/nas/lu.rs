@@ -83,7 +83,7 @@ impl Lu {
     }
 }
 
-/// What a point becomes, whose neighbours have this sum.
+/// The new value of a point whose neighbours have this sum.
 fn relaxed(old: f64, sum: f64, force: f64, weight: f64) -> f64 {
     (1.0 - OMEGA) * old + OMEGA * (force + weight * sum) / (1.0 + 6.0 * weight)
 }

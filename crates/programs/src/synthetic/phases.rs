@@ -28,13 +28,13 @@ impl Phases {
         }
     }
 
-    /// What an element is in the end.
+    /// The value of an element after all writes.
     fn value(index: usize) -> u64 {
         (0..WRITES).fold(0, |value, write| next(value, index, write))
     }
 }
 
-/// What an element becomes.
+/// The value of an element after the write with this number.
 fn next(value: u64, index: usize, write: u64) -> u64 {
     value.wrapping_add((index as u64 + 1).wrapping_mul(STEP) ^ write)
 }

@@ -21,7 +21,7 @@ impl Back<'_> {
         self.planted == Some(planted)
     }
 
-    /// What a host would answer: the rest of its machine is run on a copy of the world.
+    /// The answer that a host would give: the rest of its machine is run on a copy of the world.
     fn foresee(&self, host: usize, question: &Question) -> Option<Message> {
         let mut world = self.world.clone();
         let mut local = world.hosts[host].local.take()?;

@@ -24,7 +24,7 @@ use tombolo_coherence::Access;
 use crate::{BlockMode, Mode};
 use world::World;
 
-/// What is explored.
+/// The bounds of an exploration: the pod's size, the steps of its hosts, and the states.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Hosts, 8 at most.
@@ -56,9 +56,9 @@ pub enum Planted {
     PublishEarly,
     /// One of the hosts that have to give a page up is not asked.
     HandOverDropped,
-    /// What is written back stays in the caches.
+    /// A page that is written back stays in the caches.
     CleanDropped,
-    /// What the caches held before is not forgotten.
+    /// The caches keep a page's old lines when the page is fetched.
     InvalidateDropped,
 }
 
@@ -73,7 +73,7 @@ impl Planted {
         Self::InvalidateDropped,
     ];
 
-    /// What it is called.
+    /// The name by which it is shown.
     pub const fn name(self) -> &'static str {
         match self {
             Self::AnswerBeforeRevoke => "answer before revoking",
@@ -91,7 +91,7 @@ impl Planted {
     }
 }
 
-/// What was explored.
+/// The extent of an exploration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Explored {
     /// States that there are, as far as they were met, those that differ by the names of hosts
@@ -108,13 +108,13 @@ pub struct Explored {
 /// A state that must not be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// What is wrong with it.
+    /// The violation, as a clause.
     pub what: String,
     /// How it came about.
     pub steps: Vec<String>,
 }
 
-/// What can happen.
+/// The steps that lead from a state to the next ones.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Access(usize, usize, Access),

@@ -9,7 +9,7 @@ use super::{Limits, Planted, Rules, Step};
 use crate::words::renamed;
 use crate::{Answering, BlockMode, Change, Fault, Local, Mode, Progress, Subject};
 
-/// What a host's caches hold of the pod's memory: whether it is the last that was written.
+/// A host's cached copy of a page of the pod's memory: whether it has the last write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum Cached {
     #[default]
@@ -280,7 +280,7 @@ impl World {
         }
     }
 
-    /// What is wrong.
+    /// The first violation in this state, as a clause.
     pub(super) fn wrong(&self) -> Option<String> {
         for page in 0..self.pages.len() {
             let mapped: Vec<(usize, Mode, bool)> = (0..self.hosts.len())

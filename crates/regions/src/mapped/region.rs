@@ -106,7 +106,7 @@ impl SharedRegion {
         self.shared.answer("changing modes", &answer)
     }
 
-    /// What has happened in each block, by all hosts.
+    /// The mode and the counts of each block, by all hosts.
     pub fn blocks(&self) -> Vec<BlockStats> {
         self.shared.inner.host.blocks(&self.entry)
     }
@@ -168,7 +168,8 @@ impl Drop for SharedRegion {
     fn drop(&mut self) {
         let (done, answer) = answers();
         self.shared.ask(Command::Close { region: self.entry.extent.region, done });
-        // What is not given back is lost when this process ends; there is nobody to tell.
+        // Written pages that are not given back are lost when this process ends; there is nobody to
+        // tell.
         let _ = self.shared.answer("closing a region", &answer);
     }
 }

@@ -10,7 +10,7 @@ use tombolo_memory::paging::{Behind, SharedPages, Touch};
 
 use crate::{Mode, Touched, View};
 
-/// What a page is mapped for.
+/// The accesses for which a page is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Right {
     Nothing,
@@ -35,7 +35,7 @@ pub(super) struct MappedView {
     reader: Option<JoinHandle<()>>,
 }
 
-/// What the kernel has to do: there is no way on without it.
+/// The result of a call that the kernel must not refuse: there is no way on without it.
 fn must<R>(doing: &str, page: usize, done: io::Result<R>) -> R {
     done.unwrap_or_else(|reason| panic!("cannot {doing} page {page} of a region: {reason}"))
 }

@@ -23,7 +23,7 @@ const DROWSY: Duration = Duration::from_millis(20);
 const NAP: Duration = Duration::from_micros(50);
 const SLEEP: Duration = Duration::from_millis(1);
 
-/// What the thread is asked to do.
+/// Commands to the thread that serves this host's pages.
 pub(super) enum Command {
     /// Serve a region. The answer says whether the pod's own pages can be mapped.
     Open { entry: RegionEntry, pages: Arc<SharedPages>, done: Sender<bool> },
@@ -115,7 +115,7 @@ impl Regions {
         self.shared.inner.host.regions()
     }
 
-    /// What has happened in each block of a region.
+    /// The mode and the counts of each block of a region, by all hosts.
     ///
     /// # Errors
     /// [`RegionError::Missing`].
@@ -174,7 +174,7 @@ impl Drop for Shared {
     }
 }
 
-/// What the thread still owes an answer for.
+/// Commands that the thread has begun and not answered yet.
 enum Owed {
     Closing(u64, Sender<()>),
     Changing(u64, Sender<()>),

@@ -66,7 +66,7 @@ pub(super) struct Asked<'m, M: Memory> {
     ticket: Option<Ticket<'m, M>>,
 }
 
-/// What a host does the steps of the protocol with, for one region.
+/// The back end by which a host does the steps of the protocol, for one region.
 pub(super) struct Back<'a, 'm, M: Memory, V> {
     pub(super) table: &'m Table<M>,
     pub(super) mailbox: &'m Mailbox<M>,
@@ -75,7 +75,7 @@ pub(super) struct Back<'a, 'm, M: Memory, V> {
     pub(super) asked: &'a mut Vec<Asked<'m, M>>,
     /// Hosts that this one waits for.
     pub(super) in_way: &'a mut Vec<u8>,
-    /// What this host answers, of a question that it was asked.
+    /// This host's answer to the question that it is at, once a step has given one.
     pub(super) says: Option<Message>,
     /// Hosts gave up a page for this one.
     pub(super) handed: bool,

@@ -75,7 +75,7 @@ impl<M: Memory> Table<M> {
             let found = memory.load(at);
             let own = u64::from(self.stay.number) << 8 | u64::from(self.stay.host);
             let holder = Stay { host: found as u8, number: (found >> 8) as u32 };
-            // What a host has not finished here, no other host has seen.
+            // No other host has seen a change here that its host has not finished.
             let is_free = found == 0
                 || memory.keeps(sites::CLEAR_LOCK)
                     && self.area.is_fenced(holder)
@@ -273,7 +273,7 @@ impl<M: Memory> Table<M> {
         Ok(())
     }
 
-    /// What has happened in each block of a region.
+    /// The mode and the counts of each block of a region.
     pub(crate) fn block_stats(&self, extent: Extent) -> Vec<BlockStats> {
         let block_pages = self.places.shape.block_pages;
         let blocks =

@@ -1,4 +1,4 @@
-//! What can go wrong with a region.
+//! Errors of regions.
 
 use tombolo_pod::PodError;
 
@@ -73,7 +73,7 @@ pub enum RegionError {
     /// Something took too long.
     #[error("{doing} took over {seconds} s; host {host} is in the way: look at its process")]
     Stalled {
-        /// What was tried.
+        /// The action that took too long, as a gerund with its object.
         doing: &'static str,
         /// How long.
         seconds: u64,
@@ -83,7 +83,7 @@ pub enum RegionError {
     /// The system refused something.
     #[error("cannot {doing}: {reason}")]
     Os {
-        /// What was tried.
+        /// The action that was refused, as a verb with its object.
         doing: &'static str,
         /// Why not.
         reason: std::io::Error,

@@ -15,7 +15,7 @@
 use tombolo_memory::{LINE_BYTES, Lines, LnrAddr, ScrAddr};
 use tombolo_pod::{AreaPlaces, Budget, Kind, PARAMETERS, Stretch};
 
-/// What lives in an area for regions.
+/// The kind of an area in which regions live.
 pub const KIND: Kind = Kind::new("regions");
 
 /// The version of the area's format.
@@ -35,7 +35,7 @@ const FIRST_PROGRAM_WORD: u64 = 16;
 /// Words of a block, and of a page.
 const WORDS: u64 = 4;
 
-/// What an area for regions is made for.
+/// The parameters with which an area for regions is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Bytes of a page: those of the processors, unless pages are simulated.

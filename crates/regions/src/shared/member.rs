@@ -15,7 +15,7 @@ use super::layout::{KIND, Places, VERSION};
 use super::table::Table;
 use crate::Mode;
 
-/// What an area says that was formatted.
+/// The mark of an area that was formatted.
 const MARK: u64 = 0x7265_6769_6f6e_7331;
 
 /// How long a host may give no sign of life that others wait for.
@@ -66,8 +66,8 @@ fn table<M: Memory>(joining: &Joining<M>, places: Places) -> Table<M> {
     Table { area: joining.area.clone(), places, stay: joining.enrolment.stay() }
 }
 
-/// Puts the words of an area in order in which no living host takes part. What a host had written
-/// and not given back is lost.
+/// Puts the words of an area in order in which no living host takes part. Pages that a host had
+/// written and not given back are lost.
 fn put_in_order<M: Memory>(table: &Table<M>) {
     let (memory, places) = (table.memory(), &table.places);
     if memory.load(places.mark()) != MARK {
@@ -115,7 +115,7 @@ impl<M: Memory> RegionHost<M> {
         &self.table.places
     }
 
-    /// What serves this host's pages. There is one at a time.
+    /// The keeper that serves this host's pages. There is one at a time.
     pub fn keeper<V: View>(&self) -> Keeper<'_, M, V> {
         Keeper::new(&self.table, &self.host, &self.mailbox)
     }
@@ -154,7 +154,7 @@ impl<M: Memory> RegionHost<M> {
         self.table.regions()
     }
 
-    /// What has happened in each block of a region.
+    /// The mode and the counts of each block of a region, by all hosts.
     pub fn blocks(&self, entry: &RegionEntry) -> Vec<BlockStats> {
         self.table.block_stats(entry.extent)
     }

@@ -1,4 +1,4 @@
-//! What a dead host has left in the words of an area, put in order.
+//! Puts in order the words that a dead host has left in an area.
 
 use tombolo_coherence::Hosts;
 use tombolo_memory::Memory;

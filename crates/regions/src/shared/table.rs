@@ -25,7 +25,7 @@ const MODE_BITS: u64 = 0b11;
 const PROBE_SHIFT: u32 = 2;
 const PROBE_BITS: u64 = 0xff;
 
-/// What is counted of a block.
+/// The counts of a block, of 32 bits each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Count {
     HandOvers,
@@ -238,7 +238,7 @@ impl<M: Memory> Table<M> {
         self.memory().fetch(sites::LOCK, at, FetchOp::Add, one);
     }
 
-    /// What was counted in a block.
+    /// One of the counts of a block, by all hosts.
     pub(crate) fn counted(&self, block: u64, what: Count) -> u64 {
         let (word, shift) = match what {
             Count::HandOvers => (2, 0),

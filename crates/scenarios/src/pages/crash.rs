@@ -309,7 +309,7 @@ fn one_host_has_a_file(
     world
 }
 
-/// A host dies that alone has a file at hand. What it wrote another one brings there.
+/// A host dies that alone has a file at hand. Another one writes its dirty pages back.
 pub(crate) fn who_has_the_file_dies(trial: &Trial) {
     let mut world = one_host_has_a_file(trial, |_| ());
     let living: Vec<_> = world.living().into_iter().map(|n| Rc::clone(&world.caches[n])).collect();

@@ -17,7 +17,7 @@ pub(super) const WORDS: u64 = 14;
 
 pub(super) type Key = [u8; 8];
 
-/// What one operation of a transaction was, and has found.
+/// One operation of a transaction, with its result.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Step {
     Get(Key, Option<u64>),
@@ -202,7 +202,8 @@ impl<E: Tested> Client<'_, E> {
     }
 }
 
-/// What a step is in a history. An insert that was refused does not say what it has found.
+/// The operation of a step in a history. `None` for a refused insert, which does not say what it
+/// has found, and for a scan of an empty range.
 fn operation(step: &Step) -> Option<Operation<Key, u64>> {
     Some(match *step {
         Step::Get(key, value) => Operation::Read { key, value },
@@ -238,7 +239,7 @@ fn met(walk: Walk, found: &[(Key, u64)]) -> Option<Operation<Key, u64>> {
 const BUDGET: u64 = 10_000_000;
 
 impl Book {
-    /// What a client does, by the number of its session.
+    /// The session in which a client records its transactions, by its number.
     pub(super) fn session(&self, number: u32) -> Session<Key, u64> {
         self.recorder.session(number)
     }

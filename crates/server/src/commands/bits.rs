@@ -259,7 +259,7 @@ impl Field {
         if self.signed && low >> (self.bits - 1) == 1 { low - (1 << self.bits) } else { low }
     }
 
-    /// What a number becomes in it; `None` if it does not fit and that fails.
+    /// The value that the field holds for a number; `None` if it does not fit and that fails.
     fn fit(self, number: i128, overflow: Overflow) -> Option<i128> {
         let (least, most) = if self.signed {
             (-(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1)

@@ -40,8 +40,8 @@ pub(super) fn cluster(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
     }
 }
 
-/// What clients of clusters say before they read from a replica, or go on elsewhere: it changes
-/// nothing here.
+/// `READONLY`, `READWRITE` and `ASKING`, by which clients of clusters read from a replica, or go on
+/// elsewhere: they change nothing here.
 pub(super) fn nothing(_: &mut Context<'_>, _: &[Bytes]) -> Outcome {
     Ok(Reply::OK)
 }

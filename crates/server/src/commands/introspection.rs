@@ -8,7 +8,8 @@ use super::{Context, Failure, Outcome, excerpt, integer, is, printable};
 use crate::reply::Reply;
 use crate::tally::Slow;
 
-/// What a key takes in a pod besides key and value, about: its header, and its share of the index.
+/// Bytes that a key takes in a pod besides key and value, about: its header, and its share of the
+/// index.
 const KEY_OVERHEAD_BYTES: u64 = 64;
 /// Slow commands that `SLOWLOG GET` returns unless it is told otherwise.
 const SLOW_SHOWN: usize = 10;
@@ -206,7 +207,7 @@ pub(super) fn wait(_: &mut Context<'_>, args: &[Bytes]) -> Outcome {
     Ok(Reply::Integer(0))
 }
 
-/// What can be changed of a server that runs.
+/// `CONFIG SET`. Of a server that runs, only the settings of the slow log can be changed.
 pub(super) fn set_config(context: &Context<'_>, pairs: &[[Bytes; 2]]) -> Outcome {
     let tallies = &context.shared.tallies;
     let settings = super::admin::settings(context);

@@ -103,7 +103,7 @@ impl From<StoreError> for Failure {
     }
 }
 
-/// What a request comes to.
+/// The outcome of a request.
 pub(crate) enum Executed {
     /// Its reply.
     Replied(Reply),

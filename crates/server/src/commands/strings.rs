@@ -21,7 +21,7 @@ pub(super) fn get(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
 fn values(context: &Context<'_>, keys: &[Bytes]) -> Result<Vec<Reply>, Failure> {
     let (mut replies, mut bytes, mut too_long) = (Vec::new(), 0, false);
     context.store().get_each(keys, context.room, &mut |found| match found {
-        // What is too much is not kept, and asked for again.
+        // After a value beyond the room, none is kept, and all are asked for again.
         _ if too_long => {}
         Found::Absent => replies.push(Reply::Null),
         Found::Longer => too_long = true,

@@ -294,7 +294,7 @@ fn commands_on_other_types_are_refused_in_a_sentence() {
     assert_eq!(reply.trim_end(), expected);
 }
 
-/// What a Redis of the seventh version does not know, or answers at random.
+/// Commands that a Redis of the seventh version does not know, or answers at random.
 #[test]
 fn newer_commands_and_those_on_whole_values() {
     let server = server(|_| ());

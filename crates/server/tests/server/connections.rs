@@ -258,7 +258,7 @@ fn requests_under_way_have_a_bound() {
     let time = std::time::Duration::from_secs(2);
     let cut = clients.each_mut().map(|client| client.ends_within(time));
     assert!(cut.contains(&true) && cut.contains(&false), "{cut:?}");
-    // What one held that is gone is there for others.
+    // The bytes that a client held count no more once it is gone.
     drop(clients);
     let is_alone = (0..2000).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(10));

@@ -1,4 +1,4 @@
-//! What a server tells of itself, its clients and its keys.
+//! Information from a server about itself, its clients and its keys.
 
 use std::time::{Duration, Instant};
 

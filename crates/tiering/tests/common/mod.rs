@@ -58,7 +58,7 @@ pub(crate) fn whole(block: &Block) -> std::ops::Range<usize> {
     0..block.bytes()
 }
 
-/// What happens while a block is [under fire](under_fire).
+/// Counts of additions and moves while a block is [under fire](under_fire).
 pub(crate) struct Fire {
     /// Additions that are made.
     pub(crate) added: AtomicU64,

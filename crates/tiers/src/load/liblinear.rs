@@ -3,7 +3,7 @@ use tombolo_timing::Ps;
 use super::Dice;
 use crate::{Access, Load, Use};
 
-/// What a page of features takes to compute.
+/// The time to compute a page of features, memory aside.
 const COMPUTING: Ps = 300_000;
 /// Changes of the instances' values for each page of features, and lines of each.
 const CHANGES: u32 = 2;

@@ -7,7 +7,7 @@ use crate::{Access, Load, Use};
 /// 1,024 edges, whose scores are fetched 16 at a time.
 const SCORES: u32 = 4;
 const SCORE_LINES: u32 = 16;
-/// What a page of edges takes to compute.
+/// The time to compute a page of edges, memory aside.
 const COMPUTING: Ps = 500_000;
 
 /// PageRank on a uniformly random graph, as in the GAP suite.

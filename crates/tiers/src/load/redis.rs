@@ -3,7 +3,7 @@ use tombolo_timing::Ps;
 use super::{Dice, Scrambled};
 use crate::{Access, Load, PageId, Use};
 
-/// What a command takes but for its memory: a socket's system calls, parsing, and the answer.
+/// The time of a command but for its memory: a socket's system calls, parsing, and the answer.
 const COMMAND: Ps = 6_000_000;
 /// Of all pages, one in so many is of the hash table.
 const TABLE_SHARE: u32 = 40;

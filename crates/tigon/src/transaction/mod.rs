@@ -60,7 +60,7 @@ struct Access<'a, M: Memory> {
     key: OrderedKey,
     handle: Handle<'a, M>,
     mode: Mode,
-    /// What was read, if there is a row.
+    /// The bytes that were read, as a range of the arena; `None` if there is no row.
     seen: Option<Range<usize>>,
     version: Version,
     change: Change,
@@ -83,7 +83,7 @@ struct Kept {
     usage: Option<Usage>,
 }
 
-/// What is to become of a row.
+/// The change that the commit makes to a row.
 enum Change {
     None,
     Put(Range<usize>),
@@ -135,7 +135,7 @@ impl<M: Memory> Place<'_, M> {
 
 impl<'a, M: Memory> Tx<'a, M> {
     pub(crate) fn new(db: &'a Tigon<M>, worker: usize) -> Self {
-        // What goes wrong here goes wrong at the commit again.
+        // An error here comes again at the commit.
         let _ = db.serve();
         db.memory().works(Work::Transaction);
         let mut worker = db.workers[worker].lock();

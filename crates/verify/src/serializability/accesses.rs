@@ -1,4 +1,4 @@
-//! What transactions took from outside and what they left, by key.
+//! The values that transactions took from outside, and those that they left, by key.
 //!
 //! A transaction's reads of its own writes are checked here, and lead nowhere else.
 
@@ -11,24 +11,24 @@ use super::anomaly::{Direct, Phenomenon};
 use super::facts::{Facts, Key};
 use crate::transactions::Operation;
 
-/// What transactions did to the keys of a history.
+/// The accesses of transactions to the keys of a history.
 pub(super) struct Accesses<'h, V> {
     pub(super) lists: Vec<ListAccesses<'h, V>>,
     pub(super) rows: Vec<RowAccesses<'h, V>>,
 }
 
-/// What transactions did to one list, in the order of transactions.
+/// The accesses to one list, in the order of transactions.
 pub(super) struct ListAccesses<'h, V> {
     /// The lists that transactions read, without their own appends.
     pub(super) reads: Vec<(usize, &'h [V])>,
-    /// What each transaction appended.
+    /// The values that each transaction appended.
     pub(super) appends: Vec<(usize, Vec<&'h V>)>,
 }
 
-/// What transactions did to one row, in the order of transactions.
+/// The accesses to one row, in the order of transactions.
 pub(super) struct RowAccesses<'h, V> {
     pub(super) reads: Vec<RowRead<'h, V>>,
-    /// What each transaction that wrote the row left in it.
+    /// The value that each writer of the row left in it; `None` if it deleted the row.
     pub(super) writes: Vec<(usize, Option<&'h V>)>,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct RowRead<'h, V> {
     pub(super) by_scan: bool,
 }
 
-/// What a transaction learnt of a row before it wrote it.
+/// The state in which a transaction found a row before it wrote the row.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Seen<R> {
     Value(R),
@@ -87,13 +87,13 @@ struct Walk<'a, 'h, K, V> {
     facts: &'a Facts<'h, K, V>,
     index: usize,
     accesses: &'a mut Accesses<'h, V>,
-    /// What it appended so far.
+    /// The values that it appended so far.
     appends: HashMap<Key, Vec<&'h V>>,
-    /// What it wrote last.
+    /// The value that it wrote last to each row; `None` if it deleted the row.
     writes: HashMap<Key, Option<&'h V>>,
     /// The part of a list, as it was read last, that is from outside.
     lists: HashMap<Key, &'h [V]>,
-    /// What it learnt last of a row from outside.
+    /// The state in which it found each row last, as others left it.
     seen: HashMap<Key, Seen<&'h V>>,
 }
 

@@ -5,8 +5,8 @@ use std::fmt;
 use super::facts::Key;
 use super::graph::{Edge, Graph, Kind};
 
-/// What is wrong with a history, by the names of Adya's thesis and of Elle. Of two, the smaller is
-/// the worse: fewer databases allow it.
+/// Faults of a history, by the names of Adya's thesis and of Elle. Of two, the smaller is the
+/// worse: fewer databases allow it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phenomenon {
     /// A value that no transaction wrote.
@@ -39,7 +39,7 @@ pub enum Phenomenon {
 /// A phenomenon, and what else it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Anomaly {
-    /// What it is.
+    /// The fault of the history.
     pub phenomenon: Phenomenon,
     /// Whether it takes the order of time: without it, the transactions could be serialized.
     pub by_time: bool,

@@ -109,7 +109,7 @@ where
         self.facts.transactions[index].operations.iter().any(is_list)
     }
 
-    /// What the transactions in doubt that are not counted may have left, by key.
+    /// The states in which transactions in doubt that are not counted may have left rows, by key.
     pub(super) fn maybe(&self, counted: &[bool]) -> Vec<Maybe> {
         let mut maybe = vec![Maybe::default(); self.facts.keys().len()];
         for index in self.doubtful(counted) {

@@ -1,4 +1,4 @@
-//! What a history says before anything is concluded: its keys, and the transaction of each value.
+//! Facts of a history before anything is concluded: its keys, and the transaction of each value.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -1,7 +1,8 @@
-//! What reads of lists say about the order of transactions.
+//! The order of transactions, as reads of lists tell it.
 //!
-//! The longest list that was read tells the order of its appends. What was appended and never read
-//! comes behind it, in an order that nothing depends on. So the order of lists is known exactly.
+//! The longest list that was read tells the order of its appends. Values that were appended and
+//! never read come behind it, in an order that nothing depends on. So the order of lists is known
+//! exactly.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;

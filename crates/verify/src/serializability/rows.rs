@@ -1,4 +1,4 @@
-//! What reads of rows say about the order of transactions.
+//! The order of transactions, as far as reads of rows tell it.
 //!
 //! A value names the transaction that wrote it. That a row was absent does not name the delete that
 //! removed it, and two writes that no transaction read between may have come in either order. So
@@ -42,7 +42,8 @@ pub(super) enum Version {
     Any { present: bool },
 }
 
-/// What transactions in doubt that nothing proves to have committed may have left in a row.
+/// The states in which transactions in doubt may have left a row. Nothing proves that these
+/// transactions have committed.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Maybe {
     present: bool,

@@ -117,7 +117,7 @@ struct Conflict {
 /// A conflict, and what can be assumed about it.
 struct Frame {
     conflict: Conflict,
-    /// What is not refuted; the likeliest is last.
+    /// Assumptions that are not refuted; the likeliest is last.
     alternatives: Vec<Assumption>,
     /// The versions among the alternatives, as long as there may be more of them.
     near: Option<Vec<usize>>,

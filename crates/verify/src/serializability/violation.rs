@@ -18,15 +18,15 @@ const SHOWN: usize = 12;
 /// before the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation<K, V> {
-    /// What was asked for.
+    /// The condition that the history does not meet.
     pub condition: Condition,
-    /// What is wrong. With several cycles, one of them has this name, and none a milder one.
+    /// The fault by name. With several cycles, one of them has this name, and none a milder one.
     pub anomaly: Anomaly,
     /// The transactions that it takes; the first is T1.
     pub transactions: Vec<Transaction<K, V>>,
     /// The keys that it is about.
     pub keys: Vec<K>,
-    /// What happened, if it needs no cycle.
+    /// A sentence that tells the fault, if it needs no cycle.
     pub what: Option<String>,
     /// Each has to come before the next, and the last before the first. With several cycles, the
     /// order of some writes is not known, and each order closes one of them, or one like them.

@@ -40,7 +40,7 @@ struct Planned {
     place: usize,
 }
 
-/// What a database without isolation returned.
+/// A history of a database without isolation.
 pub(crate) fn history(rng: &mut impl Rng, shape: &Shape) -> Log {
     let (mut log, times): (Log, Vec<_>) =
         (0..shape.sessions).flat_map(|id| session(rng, shape, id)).unzip();

@@ -81,8 +81,8 @@ fn exact_zipfian_choices_are_ranks_scattered_by_the_hash() {
     assert!(popular.windows(2).all(|pair| pair[1] - pair[0] < 300), "or in heaps: {popular:?}");
 }
 
-/// What YCSB 0.17.0's own generators chose, each draw as the bits of its uniform number and the
-/// choice. The program that printed them is `ycsb/Golden.java`.
+/// The choices of YCSB 0.17.0's own generators: for each draw, the bits of its uniform number and
+/// the choice. The program that printed them is `ycsb/Golden.java`.
 const YCSB: &str = include_str!("ycsb/golden.txt");
 
 fn choices_of_ycsb(name: &str) -> Vec<(f64, u64)> {

@@ -1,4 +1,4 @@
-//! What a file holds, and what is told about it.
+//! The content of a file, and its metadata.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};

@@ -1,4 +1,4 @@
-//! What the kernel does by itself with mounted files: pages that it keeps, and locks.
+//! The kernel's own part in mounted files: pages that it keeps, and locks.
 
 use std::fs;
 use std::process::Command;
@@ -66,7 +66,8 @@ print('as written')
     mounts.end();
 }
 
-/// What a lock of each kind keeps off, by two descriptors. Their paths are the script's arguments.
+/// A script that prints which exclusive locks another process can take while two descriptors hold
+/// locks of each kind. Their paths are the script's arguments.
 const LOCKS: &str = "
 import fcntl, os, sys
 first, second = [os.open(name, os.O_RDWR | os.O_CREAT) for name in sys.argv[1:3]]

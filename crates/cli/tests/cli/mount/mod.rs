@@ -156,7 +156,7 @@ pub(crate) fn path(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// What a shell says to some commands that have to succeed.
+/// The standard output of a shell's commands, which have to succeed.
 pub(crate) fn shell(folder: &Path, script: &str) -> String {
     let output = Command::new("sh").args(["-ec", script]).current_dir(folder).output().unwrap();
     let (said, complained) =

@@ -54,7 +54,7 @@ print('mapped')
     fs::write(mounts.folder.path().join("script"), script).unwrap();
     let said = shell(mounts.folder.path(), "python3 script");
     assert!(said == "mapped\n" || said.starts_with("skipped"), "{said}");
-    // What other hosts wrote is brought to its file here, too.
+    // Bytes that other hosts wrote are brought to their file here, too.
     File::options().write(true).open(mounts.places[0].join("file")).unwrap();
     mounts.end();
 }

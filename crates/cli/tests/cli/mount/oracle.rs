@@ -78,7 +78,7 @@ impl Random {
     }
 }
 
-/// What an operation came to: what was read, or the error's number.
+/// The outcome of an operation: what was read, or the error's number.
 type Seen = Result<Vec<u8>, Option<i32>>;
 
 fn perform(kind: u32, path: &Path, other: &Path, offset: u64, bytes: &[u8]) -> Seen {

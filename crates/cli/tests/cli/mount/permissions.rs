@@ -85,8 +85,8 @@ fn nobody_is_given_anothers_file() {
     mounts.end();
 }
 
-/// What a user makes is the user's, with the mode that was asked for, and where it may not be made,
-/// nothing is.
+/// A user's new files belong to the user, with the mode that was asked for. Where the user may not
+/// make any, none is made.
 #[test]
 fn what_is_made_belongs_to_the_user_that_makes_it() {
     if !is_root() {

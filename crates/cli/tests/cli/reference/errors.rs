@@ -5,7 +5,7 @@ use std::fs;
 use super::rust::{items, literal};
 use super::{compare, fenced, repository, source, wrapped};
 
-/// What errors are about, and where they are.
+/// The subjects of errors, each with the file that defines them.
 const ERRORS: [(&str, &str); 9] = [
     ("Objects", "crates/sharing/src/error.rs"),
     ("The key-value store", "crates/kv/src/error.rs"),

@@ -1,6 +1,6 @@
 //! Just enough of Rust's syntax to find documented items in files that rustfmt has formatted.
 
-/// What stands before an item, and its first line.
+/// The documentation and the attributes of an item, and its first line.
 #[derive(Default)]
 pub(super) struct Item {
     /// Its documentation, in one line.

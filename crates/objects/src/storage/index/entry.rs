@@ -56,7 +56,7 @@ impl Sharing {
         Self(code)
     }
 
-    /// What has this code, which may be any number; `None` if nothing has.
+    /// The inverse of [`code`](Self::code) for any number; `None` if it is no code.
     pub(crate) fn decode(code: u32) -> Option<Self> {
         (code <= LAST).then_some(Self(code))
     }

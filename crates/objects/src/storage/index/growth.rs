@@ -108,8 +108,8 @@ impl Group {
     pub(super) fn of(hash: u64, size: Size) -> Self {
         let bits = size.bits();
         let rest = hash >> bits;
-        // What is rounded up less the hash's lowest bits, shifted; to take all of the hash, and put
-        // the rest back, is quicker.
+        // The count is the rounded-up size less the hash's lowest bits, shifted. It is quicker to
+        // take all of the hash, and put the rest back.
         let buckets = size.rounded_up().wrapping_sub(hash).cast_signed() >> bits;
         Self { bits, hash, rest, buckets: rest.wrapping_add_signed(buckets) }
     }

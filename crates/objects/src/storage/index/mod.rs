@@ -125,7 +125,7 @@ enum Of {
     Chain,
 }
 
-/// A lookup that has begun: the bucket that heads the chain has been asked for. What does not
+/// A lookup that has begun: the bucket that heads the chain has been asked for. Work that does not
 /// depend on it is best done before the lookup goes on.
 #[derive(Clone, Copy)]
 pub(crate) struct Probe<'a> {
@@ -270,8 +270,8 @@ impl Index {
     }
 
     /// Begins a lookup: has the processor fetch the bucket that heads the chain for `hash`. All of
-    /// it, since from one line alone it is known too late whether another is needed. What is found
-    /// is checked against how many buckets there were, so whatever comes in between may change the
+    /// it, since from one line alone it is known too late whether another is needed. The result is
+    /// checked against how many buckets there were, so whatever comes in between may change the
     /// table.
     #[inline(always)]
     pub(crate) fn begin_lookup(&self, hash: KeyHash) -> Option<Probe<'_>> {

@@ -178,7 +178,7 @@ fn a_walk() {
     writer.join().unwrap();
 }
 
-/// What a thread did before it noted its good read, such as dropping lines, is done for a thread
+/// Steps of a thread before it noted its good read, such as dropping lines, are done for a thread
 /// that relies on the note. (Dropping lines ends with a fence.)
 fn a_note_of(entry: Entry, validated_at: ValidatedAt) {
     let (index, _) = index_of(FIXED, entry);
@@ -272,7 +272,7 @@ fn a_late_note_of_a_read_shared_object() {
     a_late_note_of(read_shared(0, 1), READ_SHARED);
 }
 
-/// What a writer says that it has seen is not said of an entry that has changed meanwhile, and
+/// A writer's note of what it has seen is not set for an entry that has changed meanwhile, and
 /// changes nothing else.
 fn a_late_note_of_a_writer() {
     let (index, _) = index(FIXED, &[0]);
@@ -310,8 +310,8 @@ tombolo_model::models! {
 fn every_step_is_needed() {
     let sites = [sites::READ_SEEN_GENERATION];
     let superfluous = [
-        // What a note names passes on with it. Notes of these models name nothing; those of copies
-        // do.
+        // The data that a note names passes on with it. Notes of these models name nothing; those
+        // of copies do.
         "cell.rs: told_by_note(word.swap(0, Ordering::Acquire), state.generation())",
     ];
     tombolo_model::every_step_is_needed(MODELS, &sites, &superfluous);
@@ -332,7 +332,7 @@ fn a_read_without_the_version_is_torn() {
     assert!(tombolo_model::fails(model));
 }
 
-/// What must not be done: a writer says what it has seen by a store. An entry that has moved is
+/// A forbidden step: a writer says what it has seen by a store. An entry that has moved is
 /// there twice.
 #[test]
 fn a_note_by_a_store_brings_an_entry_back() {

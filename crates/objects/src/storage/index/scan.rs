@@ -32,7 +32,7 @@ impl Index {
         (hashes, if next == END { 0 } else { next })
     }
 
-    /// What `tell` says of the entries with hashes that end with the same `bits` as this one,
+    /// The results of `tell` for the entries whose hashes end with the same `bits` as this one,
     /// beginning with those that end like it. None that is there all the time is left out.
     pub(crate) fn like<M: Memory, T: Copy>(
         &self,
@@ -66,8 +66,8 @@ impl Index {
         std::iter::from_fn(group).flatten()
     }
 
-    /// What `tell` says of the entries in the group of buckets at `cursor`, and the next cursor, or
-    /// [`END`].
+    /// The results of `tell` for the entries in the group of buckets at `cursor`, and the next
+    /// cursor, or [`END`].
     fn group_at<M: Memory, T: Copy>(
         &self,
         memory: &M,

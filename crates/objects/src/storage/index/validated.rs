@@ -1,5 +1,5 @@
-//! What this host knows about an object's lines in its own caches, and where it has a copy of the
-//! object: a note in the index entry, of the entry's generation. Most take few bits
+//! This host's notes about an object's lines in its own caches, and where it has a copy of the
+//! object. A note is in the index entry, and of the entry's generation. Most take few bits
 //! (`index/cell.rs`).
 //!
 //! ```text

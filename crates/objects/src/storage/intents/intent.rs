@@ -91,8 +91,8 @@ const UNDONE: u64 = 1 << 8;
 
 pub(super) type Words = [u64; NOTE_WORDS as usize];
 
-/// What is stored of an intent: nothing where a word does not matter, since the intent that was
-/// there before counts until the first word is another.
+/// The words to store for an intent; `None` where a word does not matter. The intent that was there
+/// before counts until the first word is another.
 pub(super) type Changes = [Option<u64>; NOTE_WORDS as usize];
 
 impl Intent {

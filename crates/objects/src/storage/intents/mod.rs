@@ -480,8 +480,8 @@ impl<M: Memory> HostIntents<M> {
         }
     }
 
-    /// What was recorded there as a write is in memory. As long as this host has the lock, who
-    /// wants to take it over can tell.
+    /// The write that was recorded there is in memory. As long as this host has the lock, a host
+    /// that wants to take it over can tell.
     #[inline(always)]
     pub(crate) fn through(&self, intent_slot: IntentSlot, by: LockedBy) {
         if self.table.memory.keeps(sites::WRITE_THROUGH) {

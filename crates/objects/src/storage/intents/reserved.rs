@@ -60,8 +60,8 @@ impl<M: Memory> Drop for ReservedIntent<'_, M> {
     }
 }
 
-/// What is recorded of a write from its first store to its end: which words, and where, is worked
-/// out before its lock is taken.
+/// The intent of a write, recorded from its first store to its end. The words, and their places,
+/// are worked out before its lock is taken.
 pub(crate) struct WriteIntent<'a, M: Memory> {
     memory: &'a M,
     head: M::Located<'a, u64>,

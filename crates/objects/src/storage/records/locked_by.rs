@@ -2,7 +2,7 @@
 
 use super::RecordId;
 
-/// What keeps other hosts off an object while one host changes it.
+/// The means that keep other hosts off an object while one host changes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LockedBy {
     /// The lock of its coherence record.
@@ -28,7 +28,7 @@ impl LockedBy {
         }
     }
 
-    /// What has this [`code`](Self::code).
+    /// The inverse of [`code`](Self::code).
     #[inline(always)]
     pub(crate) fn of_code(code: u32) -> Self {
         match code {

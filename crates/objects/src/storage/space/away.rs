@@ -1,5 +1,5 @@
-//! What is in a slot whose object nobody else can change: its bytes put back, or where its value is
-//! instead.
+//! The contents of a slot whose object nobody else can change: its bytes put back, or where its
+//! value is instead.
 
 use tombolo_memory::Memory;
 use tombolo_sharing::{HEADER_BYTES, Header, PREFIX_BYTES};

@@ -128,8 +128,8 @@ impl Extent {
         }
     }
 
-    /// As [`Memory::view`], piece by piece. What is seen is relied on: it was not out of date at
-    /// `since`.
+    /// As [`Memory::view`], piece by piece. The bytes seen are relied on: they were not out of date
+    /// at `since`.
     #[track_caller]
     pub(crate) fn view<'a, M: Memory>(
         &'a self,

@@ -1,11 +1,11 @@
-//! What each chunk of LNR is used for: a picture for an operator.
+//! The use of each chunk of LNR: a picture for an operator.
 
 use tombolo_memory::Memory;
 
 use super::Space;
 use crate::storage::space::chunk_table::ChunkState;
 
-/// What a chunk is used for.
+/// The use of a chunk, as its word in the chunk table says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkUse {
     /// Nothing.
@@ -23,7 +23,7 @@ pub enum ChunkUse {
 /// A chunk of LNR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunk {
-    /// What it is used for.
+    /// Its use at the moment when it was looked at.
     pub used_for: ChunkUse,
     /// The host that has taken it, if one has.
     pub host: Option<u8>,
@@ -34,8 +34,8 @@ pub struct Chunk {
 }
 
 impl<M: Memory> Space<M> {
-    /// What the shard's chunks are used for, each at its number in `map`. Those that make no sense
-    /// are left out.
+    /// Puts the shard's chunks, with their uses, each at its number in `map`. Those whose words
+    /// make no sense are left out.
     pub(crate) fn draw(&self, map: &mut [Option<Chunk>]) {
         let view = self.view.lock();
         for ((number, at), chunk) in (0..).zip(map).zip(&view.chunks) {

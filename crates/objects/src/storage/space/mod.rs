@@ -20,7 +20,7 @@
 //! A chunk in whose memory somebody has met an error is *poisoned*, as its word says from then on:
 //! nobody takes it any more, and who holds it gives it up, at once if he has met the error himself,
 //! and in his next ticks if not. So neither the slot is another object's from then on, nor its
-//! neighbours, since a host that meets an error loses a page. What else lies in the chunk stays.
+//! neighbours, since a host that meets an error loses a page. All else in the chunk stays.
 //!
 //! Invariant: a slot begins with a header if and only if it holds an object, or an intent names it.
 //! So the slots of a chunk that is carved anew are scrubbed first: what was in the middle of an

@@ -28,7 +28,7 @@ use tombolo_sharing::{MAX_PIN_WORDS, ObjectArea};
 
 use crate::{Error, sites};
 
-/// Words whose views a host counts behind one lock: those of a line. What lies in several chunks,
+/// Words whose views a host counts behind one lock: those of a line. An object in several chunks,
 /// mostly in a row, takes one lock or two.
 const TOGETHER: usize = LINE_BYTES as usize / size_of::<u64>();
 
