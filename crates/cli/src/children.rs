@@ -34,7 +34,7 @@ impl HostProcess {
     pub(crate) fn start(name: String, args: &[String], password: Option<&str>) -> Result<Self> {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         let mut command = Command::new(program);
-        // What this process was told by its environment is not meant for each of its hosts.
+        // Settings in this process' environment are not meant for each of its hosts.
         for (variable, _) in std::env::vars_os() {
             if variable.to_string_lossy().starts_with("TOMBOLO_") {
                 command.env_remove(variable);

@@ -14,12 +14,14 @@ mod config;
 mod db;
 mod figures;
 mod files;
+mod messages;
 mod mount;
 mod open_files;
 mod operation;
 mod output;
 mod place;
 mod pod;
+mod qualify;
 mod region;
 mod saved;
 mod serve;
@@ -77,8 +79,12 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Bench(BenchCommand::Smallbank(args)) => return db::bench::smallbank(&args),
         Command::Bench(BenchCommand::Pagecache(args)) => bench::pages::run(&args)?,
         Command::Bench(BenchCommand::Resp(args)) => bench::resp::run(&args)?,
+        Command::Bench(BenchCommand::Trace(args)) => bench::trace::run(&args)?,
         Command::Bench(BenchCommand::Limit(args)) => bench::limit::run(&args)?,
         Command::Db(command) => return db::commands::run(&command),
+        Command::Qualify(args) => return qualify::run(&args),
+        Command::DyingWriter(args) => qualify::write_and_die(&args)?,
+        Command::Sql(args) => db::sql::serve(&args)?,
         Command::Calibrate(args) => calibrate::run(&args)?,
         Command::Figures(command) => figures::run(&command)?,
         Command::Coherence(command) => return coherence::run(&command),

@@ -1,22 +1,19 @@
 //! `tombolo mount`.
 
-use std::fmt;
 use std::io::{IsTerminal, stderr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use indicatif::ProgressBar;
 use tombolo_mount::Mounted;
 use tombolo_pagecache::{Counts, Options};
-use tracing::field::{Field, Visit};
-use tracing::{Event, Subscriber};
-use tracing_subscriber::Layer;
-use tracing_subscriber::filter::LevelFilter;
-use tracing_subscriber::layer::{Context, SubscriberExt};
-use tracing_subscriber::util::SubscriberInitExt;
+use tracing::level_filters::LevelFilter;
 
 use crate::cli::MountArgs;
+use crate::operation::{Mounting, Operation, Watch, sole};
 use crate::output;
+use crate::qualify::unqualified;
 use crate::stop::Stop;
 
 /// How often to see whether it was unmounted, or fenced.
@@ -27,22 +24,27 @@ pub(crate) fn run(args: &MountArgs) -> Result<()> {
     if args.with_parent {
         stop.with_parent()?;
     }
-    log_to_stderr();
+    let operation = Operation::start(&args.log, LevelFilter::WARN, args.metrics.as_deref())?;
     let options = Options {
         write_back_after: Duration::from_millis(args.write_back_ms),
         ..Options::default()
     };
-    let pod = tombolo_pod::open(&args.pod)?;
+    let pod = tombolo_pod::open(&args.pod.clone().trusted(args.trust_me))?;
+    if let Some(said) = unqualified(&args.pod, &pod) {
+        eprintln!("tombolo: {said}");
+    }
     let threads = usize::from(args.threads);
     let how = &args.options;
-    let mounted = Mounted::new(pod, &args.backing, &args.mountpoint, how, threads, options)?;
+    let mounted =
+        Arc::new(Mounted::new(pod, &args.backing, &args.mountpoint, how, threads, options)?);
     report_salvage(&mounted.counts())?;
     output::say(format!(
         "{} is mounted on {}\n",
         args.backing.display(),
         args.mountpoint.display()
     ))?;
-    while !stop.within(LOOK) && !mounted.is_over() && !mounted.is_fenced() {}
+    watch(&mounted, &operation, &stop)?;
+    let mounted = sole(mounted);
     if !mounted.is_over() {
         // Dirty pages are safe before anything can go wrong.
         let written = mounted.write_back(&mut |_| ());
@@ -81,6 +83,25 @@ pub(crate) fn run(args: &MountArgs) -> Result<()> {
     Ok(())
 }
 
+/// Looks at the pod until this host is to stop.
+fn watch(mounted: &Arc<Mounted>, operation: &Operation, stop: &Stop) -> Result<()> {
+    if let Some(pages) = &operation.pages {
+        let (mounted, tally) = (Arc::downgrade(mounted), operation.tally.clone());
+        pages.watch(move || {
+            Some(Box::new(Mounting { mounted: mounted.upgrade()?, tally: tally.clone() }))
+        });
+        output::say(format!("metrics on http://{}/metrics\n", pages.address()))?;
+    }
+    operation.manager.ready();
+    let subject = Mounting { mounted: mounted.clone(), tally: operation.tally.clone() };
+    let mut watch = Watch::new(&subject, &operation.tally, &operation.observed);
+    while !stop.within(LOOK) && !mounted.is_over() && !mounted.is_fenced() {
+        watch.look(&subject, &operation.manager);
+    }
+    operation.manager.stopping();
+    Ok(())
+}
+
 /// Waits until nothing is open any more, unless this host was fenced or is told once more to stop.
 fn wait_for_last_close(mounted: &Mounted, stop: &Stop) -> Result<()> {
     let started = Instant::now();
@@ -111,35 +132,4 @@ fn report_salvage(counts: &Counts) -> Result<()> {
         ))?;
     }
     Ok(())
-}
-
-fn log_to_stderr() {
-    let printed = tracing_subscriber::fmt::layer().with_writer(stderr).with_target(false);
-    tracing_subscriber::registry()
-        .with(LevelFilter::WARN)
-        .with(WithoutLateAnswers)
-        .with(printed.with_ansi(stderr().is_terminal()))
-        .init();
-}
-
-/// Keeps what `fuser` says of late answers out of the log. The kernel gives a request up when the
-/// program that waits for it is interrupted, or when it unmounts the file system.
-struct WithoutLateAnswers;
-
-impl<S: Subscriber> Layer<S> for WithoutLateAnswers {
-    fn event_enabled(&self, event: &Event<'_>, _: Context<'_, S>) -> bool {
-        let mut is_late = IsLateAnswer(false);
-        event.record(&mut is_late);
-        !is_late.0
-    }
-}
-
-struct IsLateAnswer(bool);
-
-impl Visit for IsLateAnswer {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        // `ENOENT` is how the kernel says that it does not know a request any more.
-        let late = "Failed to send FUSE reply: No such file or directory";
-        self.0 |= field.name() == "message" && format!("{value:?}").starts_with(late);
-    }
 }

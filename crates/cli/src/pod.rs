@@ -1,5 +1,7 @@
 //! `tombolo pod`.
 
+mod eviction;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -13,12 +15,15 @@ use serde::Serialize;
 use tombolo::{AreaOptions, LayoutOptions, Objects, Options, Pod, PodSpec, format_size};
 use tombolo_log::Ring;
 use tombolo_memory::{Mapped, Memory, Source};
-use tombolo_objects::Findings;
+use tombolo_objects::{Census, Findings, SlotSize};
 use tombolo_pod::{Area, CLOCKS_AGREE_MS, Clocks, DEFAULT_HOSTS, Layout, Phase, SeatState, Stay};
 use tombolo_sharing::{CreateOptions, Geometry, OBJECTS, ObjectArea, TornWrites};
 
+use self::eviction::EvictionInfo;
 use crate::cli::{CreateArgs, FenceArgs, InfoArgs, PodCheckArgs, Sizes};
+use crate::messages;
 use crate::output::{PROBLEMS, pairs, print};
+use crate::qualify::{known, unqualified};
 
 impl Sizes {
     /// Bytes that are asked for.
@@ -31,7 +36,7 @@ impl Sizes {
         self.options(hosts.max(DEFAULT_HOSTS))
     }
 
-    /// What `pod create` makes of them.
+    /// The options of `pod create` for the pod.
     fn options(&self, hosts: u8) -> CreateOptions {
         let layout = LayoutOptions {
             hosts: Some(hosts),
@@ -40,9 +45,10 @@ impl Sizes {
             log_shards: self.log_shards,
             torn_writes: self.torn_writes,
             partition_backup: self.partition_backup,
+            eviction: self.evict.unwrap_or_default(),
             ..Default::default()
         };
-        CreateOptions { scr_bytes: self.scr, lnr_bytes: self.size, layout, force: false }
+        CreateOptions { scr_bytes: self.scr, lnr_bytes: self.size, layout, ..Default::default() }
     }
 }
 
@@ -74,7 +80,7 @@ impl Whole {
 /// The properties of an area.
 #[derive(Serialize)]
 struct AreaLayout {
-    /// What lives in it.
+    /// The kind of its tenant.
     kind: String,
     version: u64,
     scr_bytes: u64,
@@ -89,7 +95,7 @@ struct AreaLayout {
 /// The properties of an area for objects or pages.
 #[derive(Serialize)]
 struct ObjectLayout {
-    /// What of SCR is for hosts, the log and tables, whatever is in the area.
+    /// The bytes of SCR for hosts, the log and tables, whatever is in the area.
     scr_fixed_bytes: u64,
     chunk_bytes: u64,
     chunks: u64,
@@ -153,6 +159,7 @@ impl AreaLayout {
         let made_for = match &self.objects {
             Some(objects) if objects.page_cache => "a page cache".to_owned(),
             Some(_) => "objects".to_owned(),
+            None if self.kind == tombolo_messages::KIND.to_string() => "messages".to_owned(),
             None => format!("{}, which this program does not know", self.kind),
         };
         let mut rows = vec![
@@ -277,13 +284,22 @@ pub(crate) fn create(args: &CreateArgs) -> Result<()> {
         return Ok(());
     }
     let access = Access::new(args)?;
-    let options = CreateOptions { force: args.force, ..args.sizes.options(args.hosts) };
+    let spec = args.spec.clone().trusted(args.trust_me);
+    let mut options = args.sizes.options(args.hosts);
+    (options.force, options.sparse) = (args.force, args.sparse);
+    options.layout.chunk_bytes = args.chunk;
     let areas = areas(args, &options);
+    // Servers send messages, and none serves pages alone.
+    let message_bytes = if args.page_cache == Some(None) { Some(0) } else { args.messages };
+    let plan: tombolo_pod::Plan<'_> = &|scr, lnr| messages::plan((scr, lnr), &areas, message_bytes);
     let (uuid, layout, huge_pages) = if args.dry_run {
-        (None, tombolo_sharing::plan_created(&args.spec, options.sizes(), &areas)?, None)
+        (None, tombolo_pod::plan(&spec, options.sizes(), plan)?, None)
     } else {
-        let pod = tombolo_sharing::create_areas(&args.spec, options.sizes(), &areas)?;
+        let pod = tombolo_sharing::create_planned(&spec, options.sizes(), &areas, plan)?;
         access.apply(&args.spec)?;
+        if let Some(said) = unqualified(&args.spec, &pod) {
+            eprintln!("tombolo: {said}");
+        }
         let uuid = pod.identity().uuid.to_string();
         (Some(uuid), pod.layout().clone(), Huge::of(&args.spec, &pod))
     };
@@ -333,6 +349,58 @@ struct AreaInfo {
     fenced: Vec<u8>,
     /// Chunks of LNR that get no new objects because of memory errors.
     chunks_poisoned: u64,
+    /// Nothing, if this program does not know what lives in the area.
+    eviction: Option<EvictionInfo>,
+    /// Chunks by their use; nothing, if no objects live in the area.
+    #[serde(flatten)]
+    chunks: Option<Chunks>,
+}
+
+/// How many chunks there are of each kind.
+#[derive(Serialize)]
+struct Chunks {
+    chunks_by_slot_bytes: BTreeMap<u64, Slots>,
+    chunks_of_large_objects: u64,
+    chunks_free: u64,
+    /// Those behind which no memory was taken.
+    chunks_untaken: u64,
+}
+
+/// Slots of one size.
+#[derive(Serialize)]
+struct Slots {
+    chunks: u64,
+    /// Those behind which there is memory.
+    prepared: u64,
+}
+
+impl From<Census> for Chunks {
+    fn from(census: Census) -> Self {
+        let of = |size: SlotSize| (size.bytes, Slots { chunks: size.chunks, prepared: size.slots });
+        Self {
+            chunks_by_slot_bytes: census.sizes.into_iter().map(of).collect(),
+            chunks_of_large_objects: census.large,
+            chunks_free: census.free,
+            chunks_untaken: census.untaken,
+        }
+    }
+}
+
+impl Chunks {
+    fn rows(&self) -> Vec<(&'static str, String)> {
+        let large = self.chunks_of_large_objects;
+        let carved: u64 = self.chunks_by_slot_bytes.values().map(|slots| slots.chunks).sum();
+        let mut uses = vec![format!("{carved} with slots"), format!("{large} of large objects")];
+        uses.push(format!("{} free", self.chunks_free));
+        uses.push(format!("{} that take no memory", self.chunks_untaken));
+        let mut rows = vec![("  chunks by use", uses.join(", "))];
+        rows.extend(self.chunks_by_slot_bytes.iter().map(|(&bytes, slots)| {
+            let Slots { chunks, prepared } = slots;
+            let size = format_size(bytes);
+            ("  slots", format!("of {size}: {prepared} in {chunks} chunks"))
+        }));
+        rows
+    }
 }
 
 /// A host that is in the pod.
@@ -353,7 +421,11 @@ struct Info {
     spec: String,
     uuid: String,
     format_version: u64,
+    /// The verdict of `qualify` on the memory; nothing, if it was never asked.
+    qualified: Option<String>,
     layout: Whole,
+    /// Bytes that the system has put behind the pod's files; nothing for a device.
+    taken_bytes: Option<u64>,
     huge_pages: Option<Huge>,
     hosts: Vec<Seat>,
     /// Hosts that were fenced, and are not known to be gone, or not cleared up after in some area.
@@ -390,17 +462,25 @@ impl AreaInfo {
             log_tail: tails.iter().sum(),
             hosts: lags.into_iter().map(host).collect(),
             fenced: members.fenced().collect(),
-            chunks_poisoned: objects.map_or(0, |area| tombolo_objects::poisoned_chunks(&area)),
+            eviction: objects
+                .as_ref()
+                .ok()
+                .filter(|area| !area.geometry().has_marks())
+                .map(EvictionInfo::of),
+            chunks_poisoned: objects.as_ref().map_or(0, tombolo_objects::poisoned_chunks),
+            chunks: objects.ok().map(|area| tombolo_objects::census(&area).into()),
         }
     }
 
     fn text(&self) -> String {
         let mut rows = self.layout.rows();
+        rows.extend(self.eviction.iter().flat_map(EvictionInfo::rows));
         rows.extend([
             ("  state", self.state.to_owned()),
             ("  log tail", self.log_tail.to_string()),
             ("  hosts", self.hosts.len().to_string()),
         ]);
+        rows.extend(self.chunks.iter().flat_map(Chunks::rows));
         let mut text = pairs(&rows);
         for host in &self.hosts {
             let ready = if host.ready { "" } else { ", joining" };
@@ -435,7 +515,9 @@ impl Info {
             spec: spec.to_string(),
             uuid: pod.identity().uuid.to_string(),
             format_version: tombolo_pod::FORMAT_VERSION,
+            qualified: known(pod),
             layout: pod.layout().into(),
+            taken_bytes: pod.memory().taken_bytes(),
             huge_pages: Huge::of(spec, pod),
             hosts: pod
                 .stays_in(SeatState::Seated)
@@ -452,7 +534,9 @@ impl Info {
             ("in", self.spec.clone()),
             ("format version", self.format_version.to_string()),
         ];
+        rows.extend(self.qualified.iter().map(|verdict| ("qualified", verdict.clone())));
         rows.extend(self.layout.rows());
+        rows.extend(self.taken_bytes.map(|bytes| ("memory taken", format_size(bytes))));
         rows.extend(self.huge_pages.iter().map(Huge::row));
         rows.push(("hosts", self.hosts.len().to_string()));
         let mut text = pairs(&rows);
@@ -501,7 +585,7 @@ impl Seat {
     }
 }
 
-/// What the clocks of hosts say that tell while this looks, for a moment.
+/// The clocks of hosts that tell them while this looks, for a moment.
 fn clocks(pod: &Pod) -> Clocks {
     let (mut clocks, started) = (Clocks::default(), Instant::now());
     let all_told = |clocks: &Clocks| {
@@ -567,7 +651,7 @@ fn repair(spec: &PodSpec) -> Result<()> {
 #[derive(Serialize)]
 struct Checked {
     pod: Info,
-    /// What was looked at: all, or without the objects because hosts are in the pod.
+    /// Whether objects were looked at, too: not if hosts are in the pod.
     objects_checked: bool,
     objects: u64,
     key_bytes: u64,

@@ -148,7 +148,7 @@ struct Place {
 }
 
 impl Place {
-    /// What is wrong with it is said before anything is done.
+    /// Errors of the file are told before anything is done.
     fn new(args: &SaveArgs) -> Result<Self> {
         let name = args.file.display();
         let is_there = args.file.symlink_metadata().is_ok();
@@ -220,7 +220,7 @@ struct Loaded {
     file: PathBuf,
     /// The pod that was saved.
     uuid: String,
-    /// What was created or replaced.
+    /// The objects that were created or replaced.
     objects: u64,
     bytes: u64,
     /// Objects that were there already: kept or replaced, as was asked for.

@@ -1,8 +1,8 @@
 //! `tombolo serve`.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,10 +14,12 @@ use tracing::level_filters::LevelFilter;
 use tracing::{error, info, warn};
 
 use crate::cli::{LoadArgs, ServeArgs, WorkloadArgs};
+use crate::messages::Wire;
 use crate::open_files::clients_within_limit;
-use crate::operation::{Journal, Observed, Pages, ServiceManager, Watch};
+use crate::operation::{Operation, Serving, Watch, sole};
 use crate::output::{self, FENCED};
-use crate::served::{Served, Tally};
+use crate::qualify::unqualified;
+use crate::served::Served;
 use crate::stop::Stop;
 use crate::workload::Values;
 
@@ -26,26 +28,6 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// How long a host that was fenced tries to join again: its old seat may be the only one.
 const REJOIN_PATIENCE: Duration = Duration::from_secs(60);
-
-/// The monitoring of this process, across all stays that it has in the pod.
-struct Operation {
-    tally: Arc<Tally>,
-    observed: Arc<Mutex<Observed>>,
-    pages: Option<Pages>,
-    manager: ServiceManager,
-}
-
-impl Operation {
-    fn start(args: &ServeArgs) -> Result<Self> {
-        let level = args.log.log_level.unwrap_or(LevelFilter::INFO);
-        let journal = Journal::start(level, args.log.log_format);
-        let (tally, observed) = Default::default();
-        let pages = args.metrics.as_deref();
-        let pages =
-            pages.map(|address| Pages::serve(address, &observed, &tally, &journal)).transpose()?;
-        Ok(Self { tally, observed, pages, manager: ServiceManager::of_environment() })
-    }
-}
 
 /// Why a host serves no longer.
 enum End {
@@ -67,11 +49,14 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode> {
         reply_bytes: usual.reply_bytes,
         request_bytes: usual.request_bytes,
     };
-    // What is wrong with the address is said before anything is joined.
+    // An error of the address is told before anything is joined.
     config.address()?;
-    let operation = Operation::start(args)?;
+    let operation = Operation::start(&args.log, LevelFilter::INFO, args.metrics.as_deref())?;
     config.max_clients = max_clients(args.max_clients);
     let mut store = join(args)?;
+    if let Some(said) = unqualified(&args.pod, store.objects().pod()) {
+        warn!("{said}");
+    }
     loop {
         let host = match serve(args, &mut config, &operation, store, &stop)? {
             End::Told => return Ok(ExitCode::SUCCESS),
@@ -108,7 +93,7 @@ fn max_clients(wanted: usize) -> usize {
 }
 
 fn join(args: &ServeArgs) -> Result<Store> {
-    let pod = tombolo_pod::open(&args.pod)?;
+    let pod = tombolo_pod::open(&args.pod.clone().trusted(args.trust_me))?;
     pod.area_of(OBJECTS).with_context(|| {
         format!("{} is made for a page cache alone, which keeps nothing", args.pod)
     })?;
@@ -136,15 +121,22 @@ fn serve(
     store: Store,
     stop: &Stop,
 ) -> Result<End> {
+    let wire = Wire::join(&store)?.map(Arc::new);
     let store = Arc::new(store);
-    let served = Served { store: store.clone(), tally: operation.tally.clone() };
+    let served =
+        Served { store: store.clone(), wire: wire.clone(), tally: operation.tally.clone() };
     let server = Arc::new(Server::start(config.clone(), Arc::new(served))?);
     // If it begins anew, clients find it where it was.
     config.listen = server.local_addr().to_string();
     let seat = store.objects().seat().clone();
     output::say(format!("host {}: listening on {}\n", seat.host(), server.local_addr()))?;
     if let Some(pages) = &operation.pages {
-        pages.watch(&store, &server);
+        let (store, server) = (Arc::downgrade(&store), Arc::downgrade(&server));
+        let tally = operation.tally.clone();
+        pages.watch(move || {
+            let (store, server) = (store.upgrade()?, server.upgrade()?);
+            Some(Box::new(Serving { store, server, tally: tally.clone() }))
+        });
         output::say(format!(
             "host {}: metrics on http://{}/metrics\n",
             seat.host(),
@@ -153,17 +145,22 @@ fn serve(
     }
     operation.manager.ready();
     let is_in = || seat.holds(store.objects().memory());
-    let mut watch = Watch::new(&store, &operation.tally, &operation.observed);
+    let subject =
+        Serving { store: store.clone(), server: server.clone(), tally: operation.tally.clone() };
+    let mut watch = Watch::new(&subject, &operation.tally, &operation.observed);
     let loaded = with_load(&store, &args.load, || {
         while is_in() && !stop.within(LOOK) {
-            watch.look(&store, &server, &operation.manager);
+            watch.look(&subject, &operation.manager);
         }
     });
+    drop(subject);
     operation.manager.stopping();
     let fenced = !is_in();
     // Connections end before the pod is left: nobody may use it afterwards.
     drop(server);
-    match leave(store) {
+    wire.iter().for_each(|wire| wire.leave());
+    drop(wire);
+    match sole(store).leave() {
         Err(KvError::Objects(error)) if error.is_fenced() => {}
         left => left?,
     }
@@ -171,17 +168,6 @@ fn serve(
         return Ok(End::Fenced { host: seat.host() });
     }
     loaded.map(|()| End::Told)
-}
-
-fn leave(mut store: Arc<Store>) -> Result<(), KvError> {
-    loop {
-        match Arc::try_unwrap(store) {
-            Ok(store) => return store.leave(),
-            // Somebody is just looking at the metrics.
-            Err(shared) => store = shared,
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
 }
 
 /// Runs `body` while a load is on the host, if one is wanted.

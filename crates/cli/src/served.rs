@@ -6,11 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use tombolo::{Entry, Item, Store, StoreChange, StoreError as KvError};
+use tombolo::{Entry, Evicted, Item, Store, StoreChange, StoreError as KvError};
 use tombolo_objects::Error as ObjectsError;
 use tombolo_server as server;
-use tombolo_server::{DeadlineChange, Found, InfoSection, Stat, StoreError, StoreUsage};
+use tombolo_server::{
+    Bus, DeadlineChange, Found, InfoSection, Stat, StoreError, StoreUsage, Watch,
+};
 
+use crate::messages::Wire;
 use crate::operation::figures;
 
 /// Values that are read together.
@@ -65,6 +68,7 @@ impl Tally {
 /// A store that connections share.
 pub(crate) struct Served {
     pub(crate) store: Arc<Store>,
+    pub(crate) wire: Option<Arc<Wire>>,
     pub(crate) tally: Arc<Tally>,
 }
 
@@ -177,12 +181,34 @@ impl server::Store for Served {
         Ok((next, keys))
     }
 
+    fn watch(&self, key: &[u8]) -> Result<Watch, StoreError> {
+        self.store.watch(key).map_err(|error| self.tally.refusal(error))
+    }
+
+    fn atomically(
+        &self,
+        watched: &[Watch],
+        body: &mut dyn FnMut(&dyn server::Store) -> bool,
+    ) -> Result<bool, StoreError> {
+        let refusal = |error| self.tally.refusal(error);
+        server::atomically(&self.store, self, &refusal, watched, body)
+    }
+
     fn key_count(&self) -> Result<u64, StoreError> {
         self.store.key_count().map_err(|error| self.tally.refusal(error))
     }
 
     fn clear(&self) -> Result<(), StoreError> {
         self.store.clear().map_err(|error| self.tally.refusal(error))
+    }
+
+    fn bus(&self) -> Result<Option<&dyn Bus>, StoreError> {
+        match &self.wire {
+            Some(wire) => Ok(Some(&**wire)),
+            None => Err(StoreError::Refused(
+                "this pod has no room for messages between its hosts, so that nothing is published; create it anew, without --messages 0".to_owned(),
+            )),
+        }
     }
 
     fn usage(&self) -> StoreUsage {
@@ -192,7 +218,25 @@ impl server::Store for Served {
             bytes: usage.lnr_bytes,
             expiring: self.store.expiring(),
             expired: self.store.expired(),
+            evicted: self.store.evicted_values(),
         }
+    }
+
+    fn eviction(&self) -> server::Eviction {
+        let (policy, limit_bytes) = (self.store.eviction_policy(), self.store.byte_limit());
+        server::Eviction { policy, limit_bytes }
+    }
+
+    fn set_eviction(&self, eviction: server::Eviction) -> Result<(), StoreError> {
+        let before = self.eviction();
+        // A setting that stays is not stored: another host may change it just now.
+        if eviction.policy != before.policy {
+            self.store.set_eviction_policy(eviction.policy);
+        }
+        if eviction.limit_bytes != before.limit_bytes {
+            self.store.set_byte_limit(eviction.limit_bytes);
+        }
+        Ok(())
     }
 
     fn info(&self) -> Vec<InfoSection> {
@@ -204,6 +248,10 @@ impl server::Store for Served {
         ];
         let figures = figures(&self.store, &self.tally);
         fields.extend(figures.iter().map(|f| (f.name.to_owned(), f.value.to_string())));
+        let evicted = self.store.evicted().into_iter().filter(|evicted| evicted.values > 0);
+        fields.extend(evicted.map(|Evicted { policy, reason, values }| {
+            (format!("evicted_{policy}_{}", reason.name()), values.to_string())
+        }));
         vec![("Tombolo".to_owned(), fields)]
     }
 }

@@ -39,7 +39,7 @@ impl WorkloadArgs {
         Ok(workload)
     }
 
-    /// What the workload is called in reports.
+    /// The workload's name in reports.
     pub(crate) fn name(&self) -> String {
         match self.files.last() {
             None => "a".to_owned(),

@@ -2,8 +2,9 @@
 //!
 //! A [`Protocol`] is four small tables: the host's request to the node, the node's question to
 //! other hosts, their answer, and the grant. Messages are those of the CXL specification
-//! ([`Message`]). [`INVALIDATING`], [`SHARING`] and [`BACK_INVALIDATION`] are the three there are,
-//! each with the node's knowledge as a parameter ([`Filter`]).
+//! ([`Message`]). [`INVALIDATING`], [`SHARING`] and [`BACK_INVALIDATION`] are three of them, each
+//! with the node's knowledge as a parameter ([`Filter`]). [`SHARING_AS_PUBLISHED`] and
+//! [`BACK_INVALIDATION_AS_PUBLISHED`] take more steps, as SDM's paper tells them.
 //!
 //! The tables are used twice:
 //! * [`explore`] delivers messages one by one, in every order that the channels allow, and checks
@@ -35,7 +36,7 @@ pub use explore::{Explored, Fault, Limits, Violation, explore, wander};
 pub use hosts::{Hosts, ones};
 pub use message::{Channel, Message};
 pub use protocol::{
-    Access, Answer, Ask, BACK_INVALIDATION, Filter, INVALIDATING, Known, PROTOCOLS, Protocol,
-    SHARING, State,
+    Access, Answer, Ask, BACK_INVALIDATION, BACK_INVALIDATION_AS_PUBLISHED, Filter, INVALIDATING,
+    Known, PROTOCOLS, Protocol, SHARING, SHARING_AS_PUBLISHED, State,
 };
 pub use transaction::{Counts, Holders, Node, Transaction};

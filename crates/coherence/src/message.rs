@@ -119,7 +119,7 @@ impl Message {
         }
     }
 
-    /// What it may be answered with; nothing, if it is an answer.
+    /// The messages that may answer it; none, if it is an answer.
     pub const fn answers(self) -> &'static [Self] {
         match self {
             Self::MemRd => &[Self::CmpE, Self::CmpS],

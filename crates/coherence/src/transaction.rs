@@ -38,17 +38,17 @@ const WRITE_BACK: u64 = 2;
 
 /// The hosts that may have a line.
 pub trait Holders {
-    /// What a host may do with it.
+    /// The host's rights to it.
     fn state(&mut self, host: usize) -> State;
 
     /// From now on a host may do this with it, which is less than before.
     fn settle(&mut self, host: usize, state: State);
 }
 
-/// What came of a transaction.
+/// The outcome of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transaction<const WORDS: usize = 1> {
-    /// What the host may do that has asked.
+    /// The new rights of the host that has asked.
     pub granted: State,
     /// Hosts that may have the line now.
     pub known: Known<WORDS>,
@@ -74,17 +74,17 @@ pub struct Node {
     rows: [Row; Ask::ALL.len()],
 }
 
-/// What follows from what a host asks for.
+/// The consequences of a host's request.
 #[derive(Clone, Debug)]
 struct Row {
     snoop: Message,
     /// By the state in which another host has the line.
     replies: [Reply; State::ALL.len()],
-    /// What is granted, if others do not keep the line or do.
+    /// The answer and the granted rights, if others do not keep the line or do.
     grants: [(Message, State); 2],
 }
 
-/// What another host does.
+/// The reply of another host.
 #[derive(Clone, Copy, Debug)]
 struct Reply {
     answer: Answer,
@@ -119,7 +119,7 @@ impl Node {
         }
     }
 
-    /// What a host asks for first, that wants to access a line it has in this state; nothing, if it
+    /// The first request of a host that wants to access a line it has in this state; nothing, if it
     /// may go ahead.
     #[inline]
     pub fn ask(&self, state: State, access: Access) -> Option<Ask> {
@@ -211,7 +211,7 @@ mod tests {
             Self { node, states: vec![State::Invalid; hosts], known: Known::default() }
         }
 
-        /// What a host's access takes, message by message.
+        /// The messages of a host's access, one by one.
         fn access(&mut self, host: usize, access: Access) -> String {
             let mut counts = Counts::default();
             while let Some(ask) = self.node.ask(self.states[host], access) {

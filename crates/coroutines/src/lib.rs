@@ -28,7 +28,7 @@ const STACK_BYTES: usize = 256 << 10;
 const COLOUR_BYTES: usize = 320;
 const COLOURS: usize = 32;
 
-/// What a thread that panics ends with.
+/// The payload of a thread's panic.
 type Panic = Box<dyn Any + Send>;
 
 type Resumed = Coroutine<(), (), Result<(), Panic>, Coloured>;
@@ -72,7 +72,7 @@ impl Thread {
     /// # Panics
     /// If there is no memory for its stack.
     pub fn new(body: impl FnOnce() + 'static) -> Self {
-        // What the thread begins with may not be large.
+        // The closure that a thread begins with may not be large.
         let body = Box::new(body);
         Self(Some(Coroutine::with_stack(stack(), move |yielder, ()| {
             RUNNING.set(Some(NonNull::from(yielder)));

@@ -1,4 +1,4 @@
-//! What an engine does. Keys and rows are bytes here; [types](crate) are above.
+//! The trait of engines. Keys and rows are bytes here; [types](crate) are above.
 
 use std::fmt;
 use std::ops::{Bound, ControlFlow};
@@ -29,7 +29,7 @@ pub enum Partitioning {
     },
 }
 
-/// What an engine has to know of a table.
+/// The part of a table's schema that an engine has to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableSpec {
     /// The longest key, in bytes.
@@ -142,7 +142,7 @@ pub enum Durability {
     Immediate,
 }
 
-/// What became of a committed transaction.
+/// The outcome of a committed transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Commit {
     /// The epoch it committed in, or for a read-only transaction the greatest epoch that it has

@@ -1,4 +1,4 @@
-//! What can go wrong with a transaction.
+//! Errors of transactions.
 
 use crate::TableId;
 use crate::schema::SchemaError;
@@ -80,7 +80,7 @@ pub enum TxError {
     Full {
         /// The memory that is full.
         what: &'static str,
-        /// What to do.
+        /// The remedy.
         hint: &'static str,
     },
     /// A host of the database has ended without leaving; nothing goes on before recovery.

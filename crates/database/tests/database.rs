@@ -158,7 +158,7 @@ impl Transaction for ToyTx<'_> {
 }
 
 row! {
-    /// What a bank knows of a customer.
+    /// A bank's record of a customer.
     #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
     struct Account {
         branch: u32,
@@ -397,7 +397,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the step does to rows of a model; whether it is refused.
+/// Applies the step to rows of a model; whether it is refused.
 fn take(model: &mut BTreeMap<i64, Account>, step: &Step) -> bool {
     let clashes = |model: &BTreeMap<i64, Account>, row: &Account| {
         let others = model.values().filter(|other| other.number != row.number);

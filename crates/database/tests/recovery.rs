@@ -1,4 +1,4 @@
-//! What comes back from logs after hosts and disks have failed, compared with a model.
+//! Recovery from logs after hosts and disks have failed, compared with a model.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ type Disk = Arc<SimulatedDisk>;
 type Key = (u16, u8);
 type Rows = BTreeMap<Key, (Version, Vec<u8>)>;
 
-/// What a transaction did to each row.
+/// The changes of a transaction, by row.
 type Changes = Vec<(Key, Version, Option<Vec<u8>>)>;
 
 /// All that was ever committed, in order, with the epoch of each transaction.

@@ -1,8 +1,11 @@
-//! What a system of compute and memory nodes is made of.
+//! The parts of a system of compute and memory nodes.
 
 use crate::areas::AreasConfig;
 use thiserror::Error;
-use tombolo_coherence::{BACK_INVALIDATION, Filter, INVALIDATING, Protocol as Tables, SHARING};
+use tombolo_coherence::{
+    BACK_INVALIDATION, BACK_INVALIDATION_AS_PUBLISHED, Filter, INVALIDATING, Protocol as Tables,
+    SHARING, SHARING_AS_PUBLISHED,
+};
 use tombolo_timing::Cache;
 
 /// How lines are kept coherent, and whether who has a line waits for the permission to use it.
@@ -16,11 +19,29 @@ pub enum Protocol {
     ShaSpec,
     /// CXL 3.0's back-invalidation.
     Bi,
+    /// SHA-CF as the paper tells it: a line is fetched, and then invalidated elsewhere before it is
+    /// modified.
+    ShaLiteral,
+    /// The same, and access before permission.
+    ShaLiteralSpec,
+    /// CXL 3.0 as the paper tells it: each request invalidates the line elsewhere.
+    BiLiteral,
+    /// No data are cached: each access goes to the memory node (the paper's figure 4a).
+    Uncached,
 }
 
 impl Protocol {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Inv, Self::Sha, Self::ShaSpec, Self::Bi];
+    pub const ALL: [Self; 8] = [
+        Self::Inv,
+        Self::Sha,
+        Self::ShaSpec,
+        Self::Bi,
+        Self::ShaLiteral,
+        Self::ShaLiteralSpec,
+        Self::BiLiteral,
+        Self::Uncached,
+    ];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
@@ -29,19 +50,26 @@ impl Protocol {
             Self::Sha => "sha",
             Self::ShaSpec => "sha-spec",
             Self::Bi => "bi",
+            Self::ShaLiteral => "sha-literal",
+            Self::ShaLiteralSpec => "sha-literal-spec",
+            Self::BiLiteral => "bi-literal",
+            Self::Uncached => "uncached",
         }
     }
 
+    /// The tables for lines in caches; there are none if no data are cached.
     pub(crate) fn tables(self) -> &'static Tables {
         match self {
-            Self::Inv => &INVALIDATING,
+            Self::Inv | Self::Uncached => &INVALIDATING,
             Self::Sha | Self::ShaSpec => &SHARING,
             Self::Bi => &BACK_INVALIDATION,
+            Self::ShaLiteral | Self::ShaLiteralSpec => &SHARING_AS_PUBLISHED,
+            Self::BiLiteral => &BACK_INVALIDATION_AS_PUBLISHED,
         }
     }
 
     pub(crate) fn speculates(self) -> bool {
-        self == Self::ShaSpec
+        matches!(self, Self::ShaSpec | Self::ShaLiteralSpec)
     }
 }
 
@@ -62,14 +90,14 @@ pub struct Buffers {
 pub struct Config {
     /// How lines are kept coherent.
     pub protocol: Protocol,
-    /// What memory nodes know of who has a line.
+    /// The knowledge of memory nodes of the hosts that have a line.
     pub filter: Filter,
     /// Hosts, [`MOST_HOSTS`] at most.
     pub hosts: usize,
     /// Threads, each on a core of its own. As many as evenly possible are on a host, those in a row
     /// together.
     pub threads: usize,
-    /// What a core has under way at once.
+    /// The accesses that a core has under way at once.
     pub buffers: Buffers,
     /// Memory nodes.
     pub nodes: usize,
@@ -83,7 +111,13 @@ pub struct Config {
     pub network_ns: f64,
     /// Reading or writing a memory node's memory.
     pub memory_ns: f64,
-    /// What a memory node sends or receives, in 10^9 bytes a second.
+    /// Looking a line up in the coherence directory in a host's memory, when the host is asked
+    /// about it. The paper leaves it out.
+    pub directory_ns: f64,
+    /// Moving a line from a host's caches to its home agent by DMA, when the line has to go back.
+    /// The paper leaves it out.
+    pub dma_ns: f64,
+    /// The bandwidth of a memory node, each way, in 10^9 bytes a second.
     pub node_gb_per_s: f64,
     /// Pages that a core knows the places of.
     pub tlb_entries: usize,
@@ -151,6 +185,8 @@ impl Config {
             core_to_core_ns: 80.0,
             network_ns: 500.0,
             memory_ns: 80.0,
+            directory_ns: 0.0,
+            dma_ns: 0.0,
             node_gb_per_s: 64.0,
             tlb_entries: 1536,
             tlb_miss_ns: 80.0,
@@ -162,6 +198,16 @@ impl Config {
             denied: (0.0, 0.0),
             seed: 0,
             areas: None,
+        }
+    }
+
+    /// The same system by the paper's method (its section V): cores do one instruction after the
+    /// other, and each access waits for its permission, also one that a cache serves.
+    pub fn as_published(protocol: Protocol, hosts: usize) -> Self {
+        Self {
+            buffers: Buffers { window: 1, stores: 1, misses: 1 },
+            asks_always: true,
+            ..Self::paper(protocol, hosts)
         }
     }
 
@@ -191,6 +237,8 @@ impl Config {
         let ns = "nanoseconds, a second at most";
         within("network latency", self.network_ns, (0.0, 1e9), ns)?;
         within("memory latency", self.memory_ns, (0.0, 1e9), ns)?;
+        within("directory latency", self.directory_ns, (0.0, 1e9), ns)?;
+        within("DMA latency", self.dma_ns, (0.0, 1e9), ns)?;
         let bandwidth = self.node_gb_per_s;
         within("bandwidth", bandwidth, (1e-3, 1e6), "10^9 bytes a second, from 0.001")?;
         let entries = "there may be 1 to 2^30";

@@ -58,5 +58,5 @@ mod window;
 
 pub use areas::{AreasConfig, BLOCK_PAGES, Choice, PageUse};
 pub use config::{Buffers, Config, ConfigError, MOST_HOSTS, Protocol};
-pub use results::{AreaSummary, Summary};
+pub use results::{AreaSummary, Equations, Summary, Traffic};
 pub use system::{Body, Core, System};

@@ -1,7 +1,7 @@
-//! What an access takes: caches, translation, permission, the protocol's messages, and the memory
+//! The steps of an access: caches, translation, permission, the protocol's messages, and the memory
 //! node.
 
-use tombolo_coherence::{Access, Ask, Holders, Hosts, Message, Node, Protocol, State};
+use tombolo_coherence::{Access, Ask, Holders, Hosts, Message, Node, Protocol, State, Transaction};
 use tombolo_programs::{Access as Kind, Record};
 use tombolo_regions::Mode;
 use tombolo_timing::{
@@ -39,12 +39,15 @@ struct Times {
     tlb_miss: Ps,
     translation: Ps,
     page_levels: u64,
+    directory: Ps,
+    dma: Ps,
 }
 
 /// A system in virtual time.
 pub(crate) struct Machine<const WORDS: usize> {
     protocol: &'static Protocol,
     coherence: Node,
+    caches_data: bool,
     speculates: bool,
     asks_always: bool,
     times: Times,
@@ -57,7 +60,7 @@ pub(crate) struct Machine<const WORDS: usize> {
     translations: Vec<Translations>,
     fills: Vec<Fills>,
     replays: Vec<Replay>,
-    /// What each memory node sends and receives.
+    /// The link of each memory node.
     nodes: Vec<Pipe>,
     pages: Pages<WORDS>,
     /// How pages are kept coherent, if not all by the protocol of lines.
@@ -65,7 +68,7 @@ pub(crate) struct Machine<const WORDS: usize> {
     results: Results,
 }
 
-/// What came of an access.
+/// The outcome of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Done,
@@ -73,7 +76,7 @@ pub(crate) enum Outcome {
     Isolated,
 }
 
-/// What is known of an access when it leaves a host's processor caches.
+/// An access as it leaves a host's processor caches.
 #[derive(Clone, Copy)]
 struct Request {
     thread: usize,
@@ -86,8 +89,8 @@ struct Request {
     now: Ps,
 }
 
-/// What is known of a record before it is done. It may be otherwise then, except for the place of a
-/// page, which stays where it is: this decides what is fetched, and nothing else.
+/// The expected facts of a record before it is done. It may be otherwise then, except for the place
+/// of a page, which stays where it is: this decides what is fetched, and nothing else.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Foreseen<const WORDS: usize> {
     host: usize,
@@ -150,6 +153,7 @@ impl<const WORDS: usize> Machine<WORDS> {
             areas,
             protocol: config.protocol.tables(),
             coherence: Node::new(config.protocol.tables(), config.filter, config.hosts),
+            caches_data: config.protocol != crate::Protocol::Uncached,
             speculates: config.protocol.speculates(),
             asks_always: config.asks_always,
             times: Times {
@@ -159,6 +163,8 @@ impl<const WORDS: usize> Machine<WORDS> {
                 tlb_miss: ps(config.tlb_miss_ns),
                 translation: ps(config.translation_ns),
                 page_levels: config.page_levels.into(),
+                directory: ps(config.directory_ns),
+                dma: ps(config.dma_ns),
             },
             interleave_lines: (config.interleave_bytes / LINE_BYTES).max(1),
             threads: (0..config.threads).map(thread).collect(),
@@ -199,7 +205,7 @@ impl<const WORDS: usize> Machine<WORDS> {
         *clock
     }
 
-    /// What a thread does next depends on what it has read last.
+    /// The thread's next step depends on the value that it has read last.
     #[inline]
     pub(crate) fn depends(&mut self, thread: usize) {
         let Thread { clock, window, .. } = &mut self.threads[thread];
@@ -261,6 +267,9 @@ impl<const WORDS: usize> Machine<WORDS> {
             self.results.served(&self.times.levels, nearest);
             self.retire(&request, (now + nearest).max(arrives), walk + nearest);
             return Outcome::Done;
+        }
+        if !self.caches_data {
+            return self.access_uncached(&request);
         }
         let agent = self.times.levels[self.times.levels.len() - 1];
         match self.hosts[host].access(core, Key::of(line), kind.writes()) {
@@ -520,7 +529,7 @@ impl<const WORDS: usize> Machine<WORDS> {
         let Request { thread, place, kind, begins, now, .. } = request;
         let write = kind.writes();
         let host = self.threads[thread].host;
-        // What leaves the host, a request or a question, has to be translated first.
+        // A request or a question that leaves the host has to be translated first.
         let leaves = now + self.translate(host, place);
         let check = self.times.network + self.fetch_flag(host, place);
         let permitted = self.pages.page(place).permits(host, write);
@@ -566,7 +575,7 @@ impl<const WORDS: usize> Machine<WORDS> {
         Outcome::Done
     }
 
-    /// What a host does to know where a page is in the memory nodes.
+    /// The time in which a host learns where a page is in the memory nodes.
     fn translate(&mut self, host: usize, place: usize) -> Ps {
         let found = self.times.translation;
         if self.translations[host].knows(place) {
@@ -580,7 +589,7 @@ impl<const WORDS: usize> Machine<WORDS> {
         found + network + page_levels * (network + memory)
     }
 
-    /// What the backplane does to know whether a host may use a page.
+    /// The time in which the backplane learns whether a host may use a page.
     fn fetch_flag(&mut self, host: usize, place: usize) -> Ps {
         let page = self.pages.page(place);
         if page.flagged.has(host) {
@@ -591,47 +600,101 @@ impl<const WORDS: usize> Machine<WORDS> {
         self.times.network + self.times.memory
     }
 
+    /// An access of a system that caches no data goes to the memory node, and is checked on its
+    /// way.
+    fn access_uncached(&mut self, request: &Request) -> Outcome {
+        let Request { thread, line, place, kind, begins, now } = *request;
+        let (host, write) = (self.threads[thread].host, kind.writes());
+        let leaves = now + self.translate(host, place);
+        let flag = self.fetch_flag(host, place);
+        let Times { network, memory, .. } = self.times;
+        if !self.pages.page(place).permits(host, write) {
+            self.isolate(request, leaves + network + flag);
+            return Outcome::Isolated;
+        }
+        let arrives = leaves + flag + network;
+        let node = (line.number() / self.interleave_lines) as usize % self.nodes.len();
+        let queued = self.nodes[node].pass(arrives, LINE_BYTES);
+        self.results.queued += queued;
+        let (asked, answered, primitive) = if write {
+            (Message::MemWr, Message::Cmp, Primitive::RemoteWrite)
+        } else {
+            (Message::MemRd, Message::CmpE, Primitive::RemoteRead)
+        };
+        self.results.messages.add(asked, 1);
+        self.results.messages.add(answered, 1);
+        self.results.primitive(primitive, 2, 2);
+        let through = arrives + queued + memory + network;
+        self.retire(request, through, through - begins);
+        Outcome::Done
+    }
+
     /// Gets a line from its memory node, or the right to change one that the host has; how long
     /// that takes from `start` on, and whether others were asked.
     fn fetch(&mut self, request: Request, has: Option<Found>, start: Ps) -> (Ps, bool) {
-        let Request { thread, line, place, kind, .. } = request;
-        let write = kind.writes();
-        let Thread { host, core, .. } = self.threads[thread];
-        let access = if write { Access::Write } else { Access::Read };
+        let access = if request.kind.writes() { Access::Write } else { Access::Read };
         let state = if has.is_some() { State::Shared } else { State::Invalid };
         let ask = self.coherence.ask(state, access).unwrap_or(Ask::Own);
+        let (takes, done) = self.transact(&request, ask, has, start);
+        if access == Access::Read || done.granted != State::Shared {
+            return (takes, done.snooped);
+        }
+        // The line was fetched first, and others have it, too.
+        let Thread { host, core, .. } = self.threads[request.thread];
+        match self.hosts[host].access(core, Key::of(request.line), true) {
+            Cached::NotAlone(found) => {
+                let (more, _) = self.transact(&request, Ask::Upgrade, Some(found), start + takes);
+                (takes + more, true)
+            }
+            _ => (takes, done.snooped),
+        }
+    }
+
+    /// One transaction with the memory node; how long it takes from `start` on.
+    fn transact(
+        &mut self,
+        request: &Request,
+        ask: Ask,
+        has: Option<Found>,
+        start: Ps,
+    ) -> (Ps, Transaction<WORDS>) {
+        let Request { thread, line, place, kind, .. } = *request;
+        let Thread { host, core, .. } = self.threads[thread];
         let entry = *self.pages.line(place, line.number());
         let key = Key::of(line);
         let mut others = Others { hosts: &mut self.hosts, key, found: None };
         let counts = &mut self.results.messages;
         let done = self.coherence.transact(ask, host, entry.known(), &mut others, counts);
+        let modifies = kind.writes() && done.granted != State::Shared;
         // A host that may not write asks again before it does.
-        let alone =
-            done.granted != State::Shared && (write || self.pages.page(place).permits(host, true));
+        let alone = done.granted != State::Shared
+            && (modifies || self.pages.page(place).permits(host, true));
         let gone = match (ask, has) {
             (Ask::Upgrade, Some(found)) => {
                 self.hosts[host].changes_alone(core, key, found);
                 None
             }
-            _ => self.hosts[host].fill(core, key, write, alone),
+            _ => self.hosts[host].fill(core, key, modifies, alone),
         };
         self.evicted(gone);
         let hops = 2 + if done.snooped { 2 } else { 0 } + if done.wrote_back { 2 } else { 0 };
         self.results.primitive(Primitive::of(self.protocol, ask, &done), hops, done.sent);
-        let Times { network, memory, .. } = self.times;
+        let Times { network, memory, directory, dma, .. } = self.times;
         let reads = ask != Ask::Upgrade;
         let accesses = u64::from(reads) + u64::from(done.wrote_back);
+        let lookup = if done.snooped { directory } else { 0 };
+        let brings = if done.wrote_back || done.forwarded { dma } else { 0 };
         let arrives = start + network;
         let node = (line.number() / self.interleave_lines) as usize % self.nodes.len();
         let begins = arrives.max(entry.busy);
         let begins = begins + self.nodes[node].pass(begins, done.sent * LINE_BYTES);
-        let ends = begins + (hops - 2) * network + accesses * memory;
+        let ends = begins + (hops - 2) * network + accesses * memory + lookup + brings;
         self.results.queued += begins - arrives;
         let entry = self.pages.line(place, line.number());
         entry.busy = ends;
         entry.set_known(done.known);
         self.fills[host].add(line.number(), ends + network, request.now);
-        (ends + network - start, done.snooped)
+        (ends + network - start, done)
     }
 
     /// A line had to leave a host's caches.

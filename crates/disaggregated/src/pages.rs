@@ -37,7 +37,7 @@ impl<const WORDS: usize> LineEntry<WORDS> {
         self.accesses_and_alone / 2
     }
 
-    /// What the node knows of who may have it.
+    /// The node's knowledge of the hosts that may have it.
     #[inline]
     pub(crate) fn known(&self) -> Known<WORDS> {
         Known { holders: self.holders, alone: self.accesses_and_alone % 2 == 1 }

@@ -1,17 +1,17 @@
-//! What is counted, and what follows from that.
+//! Counters, and the values that follow from them.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use tombolo_coherence::{Ask, Counts, Protocol, State, Transaction};
+use tombolo_coherence::{Ask, Channel, Counts, Protocol, State, Transaction};
 use tombolo_regions::Mode;
 use tombolo_timing::Ps;
 
 use crate::areas::Areas;
-use crate::config::Config;
+use crate::config::{Config, LINE_BYTES};
 use crate::pages::Pages;
 
-/// What a transaction was for, as the paper tells them apart (its sections III-B and IV-B).
+/// The purpose of a transaction, as the paper tells them apart (its sections III-B and IV-B).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Primitive {
     FetchClean,
@@ -19,6 +19,9 @@ pub(crate) enum Primitive {
     FetchExclusive,
     FetchShare,
     InvalidateBeforeModify,
+    /// Of a system that caches no data.
+    RemoteRead,
+    RemoteWrite,
 }
 
 impl Primitive {
@@ -43,11 +46,13 @@ impl Primitive {
             Self::FetchExclusive => "fetch_exclusive",
             Self::FetchShare => "fetch_share",
             Self::InvalidateBeforeModify => "invalidate_before_modify",
+            Self::RemoteRead => "remote_read",
+            Self::RemoteWrite => "remote_write",
         }
     }
 }
 
-/// What has happened in a system.
+/// The events in a system.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Results {
     pub(crate) messages: Counts,
@@ -71,6 +76,8 @@ pub(crate) struct Results {
     network_ns: f64,
     latencies_ns: Vec<f64>,
     speculates: bool,
+    asks_always: bool,
+    threads: usize,
     clock: Ps,
     lines: (u64, u64),
     shared: (u64, u64),
@@ -84,6 +91,8 @@ impl Results {
             network_ns: config.network_ns,
             latencies_ns: config.caches.iter().map(|cache| cache.latency_ns).collect(),
             speculates: config.protocol.speculates(),
+            asks_always: config.asks_always,
+            threads: config.threads,
             ..Self::default()
         }
     }
@@ -120,21 +129,54 @@ impl Results {
         self.primitives.values().map(|(count, ..)| count).sum()
     }
 
-    /// The mean access time as the paper computes it from what was counted (its equations 1 and 2):
-    /// each of so many messages takes the network's latency, and nothing else does. Permission is
-    /// for what leaves the processor's caches, and the system agent's cache is a fourth level.
-    fn amat_by_equations(&self, messages: impl Fn(&(u64, u64, u64)) -> u64) -> f64 {
-        let hops: u64 = self.primitives.values().map(messages).sum();
+    /// The paper's equations 1 and 2, with so many messages for a transaction: `messages` takes
+    /// them from transactions, messages that were waited for, and all messages.
+    fn equations(&self, messages: impl Fn(&(u64, u64, u64)) -> u64) -> Equations {
         let per_access = |count: u64| count as f64 / self.accesses.max(1) as f64;
-        let mut reached = self.accesses;
-        let mut mean = 0.0;
+        let (mut reached, mut caches_ns) = (self.accesses, 0.0);
         for (served, latency) in self.served.iter().zip(&self.latencies_ns) {
-            mean += per_access(reached) * latency;
+            caches_ns += per_access(reached) * latency;
             reached -= (*served).min(reached);
         }
+        let sent: u64 = self.primitives.values().map(messages).sum();
+        let remote_ns = per_access(sent) * self.network_ns;
         let agents = self.served.last().copied().unwrap_or(0);
-        let permit = if self.speculates { 0.0 } else { self.network_ns };
-        mean + per_access(hops) * self.network_ns + per_access(agents) * permit
+        let asking = if self.asks_always { 1.0 } else { per_access(agents) };
+        let remote = per_access(self.remote()).min(asking);
+        // With speculation, an access that a cache serves is through at once, and over when its
+        // permission is there. One that leaves the host is checked on its way.
+        let (permit_ns, stalls_ns) = match (self.speculates, self.asks_always) {
+            (true, true) => ((1.0 - remote) * self.network_ns, remote * self.network_ns),
+            (true, false) => (0.0, 0.0),
+            (false, _) => (asking * self.network_ns, asking * self.network_ns),
+        };
+        let others = self.instructions.saturating_sub(self.accesses) as f64;
+        let cycles = others + self.accesses as f64 * (caches_ns + remote_ns + stalls_ns);
+        Equations {
+            stalls_ns,
+            permit_ns,
+            caches_ns,
+            remote_ns,
+            amat_ns: permit_ns + caches_ns + remote_ns,
+            ipc: self.threads as f64 * self.instructions as f64 / cycles.max(1.0),
+        }
+    }
+
+    /// The messages and their bytes by channel.
+    fn traffic(&self) -> BTreeMap<&'static str, Traffic> {
+        let mut traffic: BTreeMap<_, Traffic> = BTreeMap::new();
+        for (message, count) in self.messages.iter() {
+            let channel = match message.channel() {
+                Channel::Mem => "mem",
+                Channel::Cache => "cache",
+                Channel::Io => "io",
+            };
+            let data = if message.carries_data() { LINE_BYTES } else { 0 };
+            let entry = traffic.entry(channel).or_default();
+            entry.messages += count;
+            entry.bytes += count * (HEADER_BYTES + data);
+        }
+        traffic
     }
 
     pub(crate) fn summary(&self) -> Summary {
@@ -144,9 +186,10 @@ impl Results {
         Summary {
             ipc: self.instructions as f64 / ns(self.clock).max(1.0),
             amat_ns: ns(self.waited) / self.accesses.max(1) as f64,
-            amat_equations_ns: self.amat_by_equations(|(_, waited, _)| *waited),
-            amat_all_messages_ns: self.amat_by_equations(|(.., sent)| *sent),
+            equations: self.equations(|(_, waited, _)| *waited),
+            equations_all_messages: self.equations(|(.., sent)| *sent),
             seconds,
+            threads: self.threads,
             instructions: self.instructions,
             accesses: self.accesses,
             served: self.served.clone(),
@@ -154,6 +197,7 @@ impl Results {
             write_backs: self.write_backs,
             messages: self.messages.iter().map(|(message, n)| (message.name(), n)).collect(),
             primitives: self.primitives.iter().map(|(p, (count, ..))| (p.name(), *count)).collect(),
+            traffic: self.traffic(),
             shared_line_ratio: share(self.shared.0, self.lines.0),
             shared_access_ratio: share(self.shared.1, self.lines.1),
             lines: self.lines.0,
@@ -169,6 +213,49 @@ impl Results {
         }
     }
 }
+
+/// The times of the paper's equations 1 and 2 (its section V), per access. They part from the
+/// measured time in this: each message takes the network's latency, and no memory, queue, page walk
+/// or barrier takes any.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Equations {
+    /// The permission (`t_permit`), as far as it makes the access longer.
+    pub permit_ns: f64,
+    /// The permission, as far as a core waits for it.
+    pub stalls_ns: f64,
+    /// The caches, from the nearest on to where the line is.
+    pub caches_ns: f64,
+    /// Messages to and from the memory node (`t_RM` times its miss rate).
+    pub remote_ns: f64,
+    /// All of them: the mean access time.
+    pub amat_ns: f64,
+    /// Instructions of all threads per cycle of a nanosecond, if each thread does one after the
+    /// other.
+    pub ipc: f64,
+}
+
+impl Summary {
+    /// The instructions per cycle by the paper's equations, if cores waited so long for permission,
+    /// per access.
+    pub fn ipc_with_stalls(&self, stalls_ns: f64) -> f64 {
+        let Equations { ipc, stalls_ns: stalled_ns, .. } = self.equations;
+        let cycles = 1.0 / ipc;
+        let accesses = self.accesses as f64 / self.instructions.max(1) as f64;
+        1.0 / (cycles + accesses * (stalls_ns - stalled_ns) / self.threads as f64)
+    }
+}
+
+/// Messages of a channel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Traffic {
+    /// How many.
+    pub messages: u64,
+    /// Their bytes: 16 each, and 64 more if a message brings a line.
+    pub bytes: u64,
+}
+
+/// Bytes of a message without data. It is ours: CXL packs messages into flits of 68 bytes and more.
+const HEADER_BYTES: u64 = 16;
 
 /// Counts and times of pages that software keeps coherent.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -228,7 +315,7 @@ impl AreaSummary {
     }
 }
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// Instructions of all threads per cycle of a nanosecond.
@@ -237,13 +324,16 @@ pub struct Summary {
     /// core has asked for already counts as a hit in the first cache: the time is that of who
     /// asked.
     pub amat_ns: f64,
-    /// The same by the paper's equations, from what was counted: of each transaction's messages,
-    /// those that are waited for, as snoops are under way at the same time.
-    pub amat_equations_ns: f64,
+    /// The paper's equations on what was counted: of each transaction's messages, those that are
+    /// waited for, as snoops are under way at the same time.
+    pub equations: Equations,
     /// The same, with all messages of a transaction, as if they came one after the other.
-    pub amat_all_messages_ns: f64,
+    pub equations_all_messages: Equations,
     /// Virtual time.
     pub seconds: f64,
+    /// Threads, each on a core of its own.
+    #[serde(skip)]
+    pub threads: usize,
     /// Instructions, accesses included.
     pub instructions: u64,
     /// Accesses to lines.
@@ -256,6 +346,8 @@ pub struct Summary {
     pub write_backs: u64,
     /// Messages by type.
     pub messages: BTreeMap<&'static str, u64>,
+    /// Messages and bytes by channel of CXL: `mem`, `cache`, `io`.
+    pub traffic: BTreeMap<&'static str, Traffic>,
     /// Transactions by what they were for.
     pub primitives: BTreeMap<&'static str, u64>,
     /// Of the lines that were accessed, those that several hosts accessed.

@@ -48,7 +48,7 @@ impl Buffer {
     }
 }
 
-/// What a core has under way.
+/// The accesses that a core has under way.
 pub(crate) struct Window {
     /// Instructions that have begun, and writes among them.
     instructions: u64,

@@ -18,7 +18,7 @@ const CLOCK: u64 = 64;
 /// The longest latency that is told from longer ones, in nanoseconds.
 const MAX_LATENCY_NS: u64 = 60_000_000_000;
 
-/// What is driven: objects, or the key-value store.
+/// The system that is driven: objects, or the key-value store.
 pub trait Target {
     /// The time that has passed for who does all this.
     fn uptime(&self) -> Duration;
@@ -49,7 +49,7 @@ pub trait Target {
     }
 }
 
-/// What is done to each record before operations begin.
+/// The preparation of each record before operations begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
     /// It comes to be.
@@ -62,7 +62,7 @@ pub enum Load {
 
 /// A host's part of a workload.
 pub struct Driver<'a, T> {
-    /// What it is done to.
+    /// The system that is loaded.
     pub target: &'a T,
     /// The workload of all hosts.
     pub workload: &'a Workload,
@@ -84,7 +84,7 @@ pub struct Driver<'a, T> {
     pub stopping: &'a AtomicBool,
 }
 
-/// What one thread has done.
+/// The operations that one thread has done.
 pub struct Share {
     /// Its operations.
     pub operations: u64,
@@ -97,7 +97,7 @@ impl Default for Share {
     }
 }
 
-/// What a phase came to.
+/// The result of a phase.
 pub struct Phase {
     /// Operations of all threads.
     pub operations: u64,
@@ -159,7 +159,7 @@ impl<T: Target> Driver<'_, T> {
         })
     }
 
-    /// What this host's threads insert.
+    /// The records that this host's threads insert.
     pub fn inserts(&self) -> Arc<Inserts> {
         Arc::new(Inserts::of_host(self.workload, self.host.into(), self.hosts.into()))
     }

@@ -29,7 +29,7 @@ pub enum Sharing {
 /// The pod to simulate.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// What it is made of.
+    /// The machine's latencies, bandwidths and sizes.
     pub profile: Profile,
     /// How many of the profile's hosts take part.
     pub hosts: u32,
@@ -50,7 +50,7 @@ pub struct Setup {
     pub pages: Option<u64>,
 }
 
-/// What threads ask for from now on.
+/// The operations that threads ask for from now on.
 #[derive(Clone, Debug)]
 pub struct Demand {
     /// The workload; how many threads there are in all, it does not say.
@@ -64,11 +64,11 @@ pub struct Demand {
 
 /// A phase of all hosts.
 pub struct Ran {
-    /// What it came to, by host.
+    /// The results, by host.
     pub hosts: Vec<PhaseResult>,
-    /// What the machine has counted.
+    /// The machine's counters.
     pub counts: Counts,
-    /// What all hosts did with pages.
+    /// The counters of the page cache, over all hosts.
     pub pages: pages::Counts,
 }
 

@@ -1,4 +1,4 @@
-//! What a phase of an experiment came to.
+//! The results of a phase of an experiment.
 
 use anyhow::{Context, Result};
 use hdrhistogram::Histogram;
@@ -7,7 +7,7 @@ use tombolo_sharing::{Stats, Usage};
 
 use crate::drive::{Phase, histogram};
 
-/// What a phase came to on one host.
+/// The result of a phase on one host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PhaseResult {
     /// Operations done.
@@ -16,7 +16,7 @@ pub struct PhaseResult {
     pub elapsed_ns: u64,
     /// Latencies in nanoseconds, each with how often it occurred.
     pub latencies: Vec<(u64, u64)>,
-    /// What the host has counted meanwhile.
+    /// The host's counters over the phase.
     pub stats: Stats,
     /// How much is in use afterwards.
     pub usage: Usage,
@@ -52,7 +52,7 @@ impl Hosts<'_> {
         self.operations() as f64 / (elapsed_ns.max(1) as f64 / 1e9)
     }
 
-    /// What is counted of all hosts, per operation.
+    /// A counter summed over all hosts, per operation.
     pub fn per_op(self, count: fn(&Stats) -> u64) -> f64 {
         let counted: u64 = self.0.iter().map(|host| count(&host.stats)).sum();
         counted as f64 / self.operations().max(1) as f64

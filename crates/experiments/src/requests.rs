@@ -1,4 +1,4 @@
-//! What one thread asks for, from phase to phase.
+//! The requests of one thread, from phase to phase.
 
 use std::cell::RefCell;
 use std::rc::Rc;

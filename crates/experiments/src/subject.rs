@@ -1,4 +1,4 @@
-//! What is put into a pod in virtual time: objects under some scheme, or pages of a file.
+//! The contents of a pod in virtual time: objects under some scheme, or pages of a file.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -38,7 +38,7 @@ pub(crate) trait Subject: Target + Sized + 'static {
         Ok(())
     }
 
-    /// What a load leaves to be done is done.
+    /// Does the work that a load leaves behind.
     fn settle(&self) -> Result<()> {
         Ok(())
     }
@@ -53,7 +53,7 @@ pub(crate) trait Subject: Target + Sized + 'static {
 
     fn usage(&self) -> Usage;
 
-    /// What it has done with pages.
+    /// The counters of the page cache.
     fn pages(&self) -> Counts {
         Counts::default()
     }
@@ -62,7 +62,7 @@ pub(crate) trait Subject: Target + Sized + 'static {
     fn owner(&self, key: &[u8], hosts: u32) -> u32;
 }
 
-/// What a lab asks of a scheme, besides sharing objects.
+/// The needs of a lab, besides sharing objects.
 pub(crate) trait Experimental: Guarded<Memory = TimedMemory> + 'static {
     fn pace_owners(&self, _: Pace) {}
 

@@ -20,7 +20,7 @@ pub struct Joining<M: Memory> {
     pub enrolment: Enrolment,
 }
 
-/// What lives in an area, as one host runs it.
+/// The tenant of an area, as one host runs it.
 ///
 /// A tenant is [announced](Self::announce) first: from then on the area's log keeps what this host
 /// has not applied. It is [opened](Self::open) from what lies in the area if no living host takes
@@ -34,7 +34,7 @@ pub trait Tenant<M: Memory>: Sized {
     type Error: From<PodError>;
     /// From where on the area's log is kept for this host.
     type Announced;
-    /// What a host holds of the area before it runs the tenant.
+    /// A host's replica of the area before it runs the tenant.
     type Replica;
 
     /// Tells the area's log from where on this host needs it.

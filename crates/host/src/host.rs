@@ -1,14 +1,18 @@
 //! A process's place in a pod.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tombolo_memory::{HostMutex, Memory};
-use tombolo_pod::{Area, Giver, MailSlots, Pod, PodError, Seat, Stay, Watch};
+use tombolo_pod::{Area, Enrolment, Giver, Leave, MailSlots, Pod, PodError, Seat, Stay, Watch};
 
 /// Much longer than a host that is alive takes for a tick, and short for a host that waits for it.
 pub const HOST_TIMEOUT: Duration = Duration::from_millis(150);
+
+/// How long the last host waits for those that are joining.
+const JOINING_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a thread waits at least between two looks at the host that is in its way.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
@@ -121,6 +125,48 @@ impl<M: Memory> Host<M> {
                 giver.give(snapshot()?);
             }
         }
+        Ok(())
+    }
+
+    /// Ends this host's part in `area`, in which it does nothing any more, and detaches its tenant.
+    /// Blocks up to ten seconds if this host is the last one and others are joining; then those are
+    /// expelled.
+    pub fn leave_area(&self, area: &Area<M>, enrolment: &Enrolment) {
+        let Ok(()) = self.leave_area_in_order(area, enrolment, || Ok::<_, Infallible>(()), || ());
+    }
+
+    /// As [`leave_area`](Self::leave_area). The last host calls `help` while it waits for hosts
+    /// that are joining, and then `close`, before another host may open the area.
+    ///
+    /// # Errors
+    /// Those of `help`: the host is still in the area.
+    pub fn leave_area_in_order<E>(
+        &self,
+        area: &Area<M>,
+        enrolment: &Enrolment,
+        mut help: impl FnMut() -> Result<(), E>,
+        close: impl FnOnce(),
+    ) -> Result<(), E> {
+        let memory = self.memory();
+        let started = memory.uptime();
+        let is_patient = || memory.uptime().saturating_sub(started) < JOINING_PATIENCE;
+        loop {
+            match enrolment.leave(memory, is_patient()) {
+                Leave::Left => break,
+                Leave::Wait => {
+                    help()?;
+                    // One that died as it joined is never ready.
+                    area.fence_ended();
+                    memory.pause();
+                }
+                Leave::Close => {
+                    close();
+                    enrolment.closed(memory);
+                    break;
+                }
+            }
+        }
+        self.detached(area);
         Ok(())
     }
 

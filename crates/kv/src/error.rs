@@ -1,4 +1,4 @@
-//! What can go wrong with a key.
+//! Errors of operations on keys.
 
 /// Why an operation was not done. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -9,6 +9,11 @@ pub enum Error {
         "the object with this key is no value of a key-value store; use the object interface for it, or another pod"
     )]
     NotAValue,
+    /// A transaction met changes by others for ten seconds.
+    #[error(
+        "others kept changing what the transaction had read, for ten seconds; try again, or let it read fewer keys"
+    )]
+    Conflict,
     /// The objects refused.
     #[error(transparent)]
     Objects(#[from] tombolo_sharing::Error),

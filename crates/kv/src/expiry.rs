@@ -47,7 +47,7 @@ pub(crate) struct Expiry {
     ahead: AtomicU64,
 }
 
-/// What was found, and what was removed.
+/// The keys that were found, and those that were removed.
 #[derive(Default)]
 struct Found {
     keys: u64,
@@ -93,12 +93,15 @@ impl<S: Scheme> Store<S> {
         change(&mut due)
     }
 
-    /// Repeats `attempt` for as long as it finds no room and expired values make some.
+    /// Repeats `attempt`, which puts a value of so many bytes, for as long as it finds no room, and
+    /// expired values make some, or evicted ones.
     #[inline]
     pub(crate) fn with_room<T>(
         &self,
+        bytes: usize,
         mut attempt: impl FnMut() -> Result<T, Error>,
     ) -> Result<T, Error> {
+        self.keep_limit(bytes)?;
         match attempt() {
             Err(Error::Objects(error)) if is_full(&error) => self.make_room_for(attempt, error),
             outcome => outcome,
@@ -120,7 +123,7 @@ impl<S: Scheme> Store<S> {
                 outcome => return outcome,
             }
         }
-        Err(full.into())
+        self.evict_for(full, attempt)
     }
 
     /// Removes expired values in a hurry; whether there were any.

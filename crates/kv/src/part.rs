@@ -33,9 +33,9 @@ pub enum DeadlineChange {
 }
 
 /// Facts of an object besides its value, all of one version.
-struct Start {
-    stat: Stat,
-    version: Version,
+pub(crate) struct Start {
+    pub(crate) stat: Stat,
+    pub(crate) version: Version,
 }
 
 impl<S: Scheme> Store<S> {
@@ -77,13 +77,14 @@ impl<S: Scheme> Store<S> {
             let range = choose(stat.value_bytes);
             bytes.resize(range.end.saturating_sub(range.start) as usize, 0);
             if bytes.is_empty() || self.is_read(key, range.start, &mut bytes, version)? {
+                self.note_use(key);
                 return Ok(Some(bytes));
             }
         }
     }
 
     /// Reads a part of a value, and returns whether that is still at `version`.
-    fn is_read(
+    pub(crate) fn is_read(
         &self,
         key: &[u8],
         offset: u64,
@@ -133,7 +134,7 @@ impl<S: Scheme> Store<S> {
     }
 
     /// Facts of the object with `key` besides its value, of one version; `None` if it is absent.
-    fn start(&self, key: &[u8]) -> Result<Option<Start>, Error> {
+    pub(crate) fn start(&self, key: &[u8]) -> Result<Option<Start>, Error> {
         loop {
             let Some((prefix, version)) = self.prefix(key)? else { return Ok(None) };
             let found = self.unless_lost(key, || self.objects.stat(key))?;

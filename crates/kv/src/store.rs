@@ -6,6 +6,7 @@ use tombolo_memory::Memory;
 use tombolo_pod::Pod;
 use tombolo_sharing::{Item, MAX_KEY_BYTES, Scheme};
 
+use crate::evict::Evictor;
 use crate::expiry::{Expiry, is_full};
 use crate::key::{is_marked, original, stored};
 use crate::room::KnownRoom;
@@ -14,7 +15,7 @@ use crate::value::{
 };
 use crate::{Error, sites};
 
-/// What [`Store::update`] makes of a key.
+/// The change of a key by [`Store::update`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Leave it as it is, or absent.
@@ -45,6 +46,7 @@ pub struct Store<S: Scheme> {
     pub(crate) objects: S,
     pub(crate) expiry: Expiry,
     pub(crate) known_room: KnownRoom,
+    pub(crate) evictor: Evictor<S::Memory>,
 }
 
 impl<S: Scheme> Store<S> {
@@ -54,7 +56,11 @@ impl<S: Scheme> Store<S> {
     /// As of [`Scheme::join`].
     pub fn join(pod: Pod<S::Memory>, options: S::Options) -> Result<Self, Error> {
         let objects = S::join(pod, options)?;
-        Ok(Self { objects, expiry: Expiry::new(), known_room: KnownRoom::default() })
+        let evictor = Evictor::new(objects.area(), objects.host_number());
+        let store =
+            Self { objects, expiry: Expiry::new(), known_room: KnownRoom::default(), evictor };
+        store.follow_eviction();
+        Ok(store)
     }
 
     /// Leaves the pod: see [`Scheme::leave`].
@@ -65,14 +71,16 @@ impl<S: Scheme> Store<S> {
         Ok(self.objects.leave()?)
     }
 
-    /// Does what has to be done in the background: that of the objects, and removing expired
-    /// values. To be called about every millisecond, by one thread of each host.
+    /// Does what has to be done in the background: that of the objects, removing expired values,
+    /// and evicting some, if the pod is about to be full. To be called about every millisecond, by
+    /// one thread of each host.
     ///
     /// # Errors
     /// As of [`Scheme::tick`].
     pub fn tick(&self) -> Result<(), Error> {
         self.objects.tick()?;
-        self.remove_some_expired()
+        self.remove_some_expired()?;
+        self.evict_ahead()
     }
 
     /// The objects that hold the values.
@@ -113,6 +121,8 @@ impl<S: Scheme> Store<S> {
         let passed = self.has_passed(entry.deadline_ms);
         if passed {
             self.remove_expired(&stored, version)?;
+        } else {
+            self.note_use(&stored);
         }
         Ok(!passed)
     }
@@ -232,6 +242,8 @@ impl<S: Scheme> Store<S> {
             if self.has_passed(decode_parts(prefix, rest)?.0) {
                 self.remove_expired(key.as_ref(), version)?;
                 item.version = None;
+            } else {
+                self.note_use(key.as_ref());
             }
         }
         Ok(())
@@ -249,10 +261,14 @@ impl<S: Scheme> Store<S> {
         let key = &stored(key);
         if !is_near(deadline_ms) {
             let object = Entry { value: value.to_vec(), deadline_ms }.encode();
-            return self.with_room(|| Ok(self.objects.put(key, &object).map(drop)?));
+            self.with_room(object.len(), || Ok(self.objects.put(key, &object).map(drop)?))?;
+            self.note_put(key, object.len());
+            return Ok(());
         }
         let prefix = encode_prefix(deadline_ms);
-        self.with_room(|| Ok(self.objects.put_split(key, &prefix, value).map(drop)?))?;
+        let bytes = PREFIX_BYTES + value.len();
+        self.with_room(bytes, || Ok(self.objects.put_split(key, &prefix, value).map(drop)?))?;
+        self.note_put(key, bytes);
         self.remember(key, deadline_ms);
         Ok(())
     }
@@ -272,6 +288,13 @@ impl<S: Scheme> Store<S> {
         }
         let object_bytes = |value: &V| PREFIX_BYTES + value.as_ref().len();
         let all_bytes = pairs.iter().map(|(_, value)| object_bytes(value)).sum();
+        if let Err(Error::Objects(tombolo_sharing::Error::LnrFull { .. })) =
+            self.keep_limit(all_bytes)
+        {
+            // One after the other, each finds out for itself.
+            let put = |(key, value): &(K, V)| self.put_until(key.as_ref(), value.as_ref(), None);
+            return pairs.iter().map(put).collect();
+        }
         // One after the other: room for each of them would take longer to find than to fill.
         let mut bytes = Vec::with_capacity(all_bytes);
         pairs.iter().for_each(|(_, value)| encode_into(&mut bytes, value.as_ref(), None));
@@ -286,7 +309,10 @@ impl<S: Scheme> Store<S> {
         let finish =
             |(outcome, (key, value)): (Result<_, tombolo_sharing::Error>, &(K, V))| match outcome {
                 Err(error) if is_full(&error) => self.put_until(key.as_ref(), value.as_ref(), None),
-                outcome => outcome.map(drop).map_err(Error::from),
+                outcome => {
+                    self.note_put(key.as_ref(), object_bytes(value));
+                    outcome.map(drop).map_err(Error::from)
+                }
             };
         outcomes.map(finish).collect()
     }
@@ -349,7 +375,10 @@ impl<S: Scheme> Store<S> {
                 _ => Ok(()),
             };
         }
-        self.with_room(|| self.unless_lost(&stored, || self.objects.update(&stored, &mut change)))?;
+        self.with_room(0, || {
+            self.unless_lost(&stored, || self.objects.update(&stored, &mut change))
+        })?;
+        self.note_put(&stored, 0);
         self.remember(&stored, new_deadline);
         if foreign { Err(Error::NotAValue) } else { Ok(()) }
     }
@@ -440,7 +469,7 @@ pub(crate) fn too_long(key: &[u8]) -> Error {
     tombolo_sharing::Error::KeyLength { bytes: key.len() }.into()
 }
 
-/// What reading the prefix of an object that is too short for one means.
+/// The meaning of an error while reading the prefix of an object that is too short for one.
 pub(crate) fn not_a_value_if_short(error: Error) -> Error {
     match error {
         Error::Objects(tombolo_sharing::Error::OutOfRange { .. }) => Error::NotAValue,

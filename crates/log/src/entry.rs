@@ -1,4 +1,4 @@
-//! What an entry is to the log: a line with a checksum, tied to the place it was written to.
+//! An entry of the log: a line with a checksum, tied to the place it was written to.
 //!
 //! ```text
 //! bytes  0..4   CRC-32C of the rest
@@ -35,7 +35,7 @@ pub(crate) struct Header {
     pub(crate) number: u64,
 }
 
-/// What a line carries.
+/// The content of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content<E> {
     Event(E),

@@ -1,4 +1,4 @@
-//! What can go wrong with the log.
+//! Errors of the log.
 
 /// Why a change could not be committed, or the log not be applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

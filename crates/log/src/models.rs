@@ -1,4 +1,4 @@
-//! What the threads of one host share, under the model checker (`--cfg loom`).
+//! The state that threads of one host share, under the model checker (`--cfg loom`).
 //!
 //! A model is as small as it can be and still go wrong: each ordering of this crate is taken out in
 //! turn, and one of them must notice. Entries of the log are tags. The state is the sets of those
@@ -92,6 +92,7 @@ fn area(hosts: u8) -> (Area<HostMemory>, Vec<Enrolment>) {
             segment_entries: Some(SEGMENT),
         },
         plan: &|_: Budget| Ok([0; PARAMETERS]),
+        on_demand: None,
     };
     let options = PodOptions { hosts: Some(hosts), ..PodOptions::default() };
     let layout = Layout::plan(memory.scr_bytes(), memory.lnr_bytes(), options, &[request]).unwrap();

@@ -20,11 +20,11 @@ const BATCH: usize = 16;
 /// Before the log's first position.
 const NOWHERE: u64 = 0;
 
-/// What the log drives: the same on every host that has applied the same entries.
+/// The state that the log drives: the same on every host that has applied the same entries.
 pub trait State {
     /// The events.
     type Entry: Entry;
-    /// What only the thread that applies may touch.
+    /// The part that only the thread that applies may touch.
     type Writer;
 
     /// Applies the event at `position`; whether it had an effect. The answer depends on the entries
@@ -92,11 +92,11 @@ pub struct Replica<M: Memory, S: State> {
     ordered: HostMutex<M, u64>,
 }
 
-/// What only the thread that applies the log may touch.
+/// The part that only the thread that applies the log may touch.
 struct Applier<S: State> {
     writer: S::Writer,
     fences: Fences,
-    /// What it is about to apply.
+    /// The runs that it is about to apply.
     runs: Vec<Run>,
     /// The entries of these runs.
     entries: Vec<(Header, Content<S::Entry>)>,

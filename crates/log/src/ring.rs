@@ -52,13 +52,13 @@ impl Run {
     }
 }
 
-/// What is at the place of a position.
+/// The finding at the place of a position.
 pub(crate) enum Look {
     /// The run that begins there.
     Run(Run),
     /// Nothing yet: the log ends there.
     End,
-    /// What came later: the log has gone round.
+    /// A later entry: the log has gone round.
     Passed,
 }
 
@@ -156,7 +156,7 @@ impl<M: Memory> Ring<M> {
         (word, self.meaning(word, self.lap(position)))
     }
 
-    /// What a word means at the place of a position of `lap`.
+    /// The meaning of a word at the place of a position of `lap`.
     #[inline(always)]
     fn meaning(&self, word: u64, lap: u32) -> Look {
         let ahead = ((word >> 32) as u32).wrapping_sub(lap) as i32;

@@ -1,4 +1,4 @@
-//! What there still is of a log that nobody applies any more.
+//! The remains of a log that no host applies any more.
 
 use tombolo_memory::{LINE_BYTES, Lines, Memory};
 use tombolo_pod::Area;

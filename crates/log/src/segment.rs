@@ -13,7 +13,7 @@ use crate::ring::{Ring, Run};
 use crate::sites;
 use crate::sync::{AtomicU8, AtomicU64, Ordering};
 
-/// What became of an entry, as its committer will learn.
+/// The fate of an entry, as its committer will learn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// Not known yet.

@@ -29,7 +29,7 @@ fn replicas_agree_and_nothing_is_lost() {
     let spec = PodSpec::path(folder.path().join("pod"));
     let layout = Options { ring_entries: Some(16), segment_entries: Some(8), ..Options::default() };
     let (scr_bytes, lnr_bytes) = (Some(64 << 10), Some(4 << 20));
-    create(&spec, CreateOptions { scr_bytes, lnr_bytes, layout, force: false }).unwrap();
+    create(&spec, CreateOptions { scr_bytes, lnr_bytes, layout, ..Default::default() }).unwrap();
     let hosts: Vec<_> = (0..HOSTS).map(|_| join(&spec)).collect();
     let committing = AtomicUsize::new(2 * HOSTS);
     let acknowledged = thread::scope(|scope| {

@@ -6,6 +6,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
 
+use crate::demand::Demand;
 use crate::life::LifeLocks;
 use crate::region::{Access, Region};
 use crate::spec::Source;
@@ -23,9 +25,7 @@ const SYSFS_MAGIC: u64 = 0x62656572;
 const TMPFS_MAGIC: u64 = 0x01021994;
 
 /// File systems whose files no other machine can have. Of all others that is not known.
-const LOCAL_MAGICS: [u64; 9] = [
-    TMPFS_MAGIC,
-    HUGETLBFS_MAGIC,
+const LOCAL_MAGICS: [u64; 7] = [
     0x858458f6, // ramfs
     0xef53,     // ext2, ext3, ext4
     0x58465342, // XFS
@@ -50,9 +50,29 @@ enum Kind {
     Anonymous,
     /// A file that can be given any size that is a multiple of `page` bytes; `local` if no other
     /// machine can have it.
-    File { page: u64, local: bool },
+    File { page: u64, local: bool, system: System },
     /// A device of `bytes` bytes, to be mapped in multiples of `page`.
     Device { bytes: u64, page: u64 },
+}
+
+/// The file system that a file is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum System {
+    /// hugetlbfs.
+    HugePages,
+    /// tmpfs.
+    SharedMemory,
+    Other,
+}
+
+/// Whether there has to be room for all that may ever be put into new memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Room {
+    /// There has to be, when the memory is made.
+    #[default]
+    Checked,
+    /// It may come later, or never.
+    Unchecked,
 }
 
 impl Backing {
@@ -210,16 +230,32 @@ impl Backing {
     /// # Errors
     /// [`MemoryError::Os`], [`MemoryError::TooSmall`].
     pub fn reserve(&mut self, bytes: u64) -> Result<(), MemoryError> {
+        self.reserve_but(bytes, &[], Room::Checked)
+    }
+
+    /// The same, but no room is taken for what lies in `later`, ranges in ascending order that do
+    /// not overlap. The user of the memory [populates](crate::Memory::populate) it before it is
+    /// written. Where that cannot be, room is taken for all.
+    ///
+    /// # Errors
+    /// As of [`reserve`](Self::reserve).
+    pub fn reserve_but(
+        &mut self,
+        bytes: u64,
+        later: &[Range<u64>],
+        room: Room,
+    ) -> Result<(), MemoryError> {
         let bytes = bytes.next_multiple_of(self.page_bytes());
         match (&self.file, self.kind) {
             (Some(file), Kind::File { .. }) => {
                 if self.spec.offset == 0 {
                     rustix::fs::ftruncate(file, 0).map_err(|e| self.os("empty", e.into()))?;
                 }
-                self.check_room(file, bytes)?;
-                self.reserve_huge_pages(file, bytes);
-                rustix::fs::fallocate(file, FallocateFlags::empty(), self.spec.offset, bytes)
-                    .map_err(|e| self.os("make room in", e.into()))
+                let later = if self.demand() == Demand::Never { &[] } else { later };
+                if room == Room::Checked || later.is_empty() {
+                    self.check_room(file, bytes)?;
+                }
+                self.reserve_now(file, bytes, later)
             }
             (_, Kind::Device { .. }) => self.check_holds(bytes, "ask for less"),
             (None, _) => {
@@ -227,6 +263,52 @@ impl Backing {
                 Ok(())
             }
             (Some(_), Kind::Anonymous) => unreachable!("anonymous memory has no file"),
+        }
+    }
+
+    /// Gives the file its size, and takes room for all but what comes later.
+    fn reserve_now(
+        &self,
+        file: &Arc<File>,
+        bytes: u64,
+        later: &[Range<u64>],
+    ) -> Result<(), MemoryError> {
+        let failed = |reason: io::Error| self.os("make room in", reason);
+        let (have, offset) = (self.bytes()?, self.spec.offset);
+        if have < bytes {
+            rustix::fs::ftruncate(file, offset + bytes).map_err(|errno| failed(errno.into()))?;
+        }
+        if self.demand() == Demand::Never {
+            let all = FallocateFlags::empty();
+            let taken = rustix::fs::fallocate(file, all, offset, bytes);
+            return taken.map_err(|errno| failed(errno.into()));
+        }
+        let page = self.page_bytes();
+        let region = Region::map(Some(file.clone()), offset, bytes, bytes, page, self.access);
+        let region = region.map_err(failed)?.on_demand(match have {
+            0 => self.demand(),
+            // Others may use the pages that are there.
+            _ => Demand::Pages,
+        });
+        if let Some(node) = self.spec.numa {
+            region.bind(node).map_err(|reason| self.os("use that NUMA node for", reason))?;
+        }
+        let mut at = 0;
+        for later in later.iter().chain([&(bytes..bytes)]) {
+            if at < later.start.min(bytes) {
+                region.populate(at..later.start.min(bytes)).map_err(failed)?;
+            }
+            at = at.max(later.end);
+        }
+        Ok(())
+    }
+
+    /// How memory comes to be behind its pages.
+    fn demand(&self) -> Demand {
+        match self.kind {
+            Kind::File { system: System::SharedMemory, .. } => Demand::HugePages,
+            Kind::File { system: System::Other, .. } => Demand::Pages,
+            Kind::File { .. } | Kind::Anonymous | Kind::Device { .. } => Demand::Never,
         }
     }
 
@@ -239,25 +321,6 @@ impl Backing {
         let free = there.f_bavail.saturating_mul(there.f_bsize as u64).saturating_add(taken);
         // Some file systems do not say.
         if there.f_blocks > 0 && free < bytes { Err(failed(Errno::NOSPC)) } else { Ok(()) }
-    }
-
-    /// Tries to take room in huge pages. Where it cannot, or only some, it is taken as the system
-    /// does.
-    fn reserve_huge_pages(&self, file: &Arc<File>, bytes: u64) {
-        let (end, have) = (self.spec.offset.saturating_add(bytes), self.bytes().unwrap_or(0));
-        let in_pages = || -> io::Result<()> {
-            if rustix::fs::fstatfs(file)?.f_type as u64 != TMPFS_MAGIC || have > 0 {
-                return Ok(());
-            }
-            rustix::fs::ftruncate(file, end)?;
-            let (offset, page) = (self.spec.offset, self.page_bytes());
-            let region = Region::map(Some(file.clone()), offset, bytes, bytes, page, self.access)?;
-            if let Some(node) = self.spec.numa {
-                region.bind(node)?;
-            }
-            region.gather_huge_pages()
-        };
-        let _ = in_pages();
     }
 
     /// That there are `need` bytes.
@@ -281,7 +344,8 @@ impl Backing {
         let mapped = bytes.next_multiple_of(self.page_bytes());
         let (file, offset, page) = (self.file.clone(), self.spec.offset, self.page_bytes());
         let region = Region::map(file, offset, mapped, bytes, page, self.access)
-            .map_err(|reason| self.os("map", reason))?;
+            .map_err(|reason| self.os("map", reason))?
+            .on_demand(self.demand());
         if self.spec.huge {
             region.use_huge_pages().map_err(|reason| self.os("use huge pages for", reason))?;
         }
@@ -324,7 +388,7 @@ fn is_device_name(spec: &MemorySpec) -> bool {
 }
 
 impl Kind {
-    /// What `file` is; `sysfs` is where the kernel describes devices.
+    /// The kind of `file`; `sysfs` is where the kernel describes devices.
     fn of(file: &File, path: &Path, sysfs: &Path) -> Result<Self, MemoryError> {
         let os =
             |reason| MemoryError::Os { doing: "look at", path: path.display().to_string(), reason };
@@ -342,10 +406,16 @@ impl Kind {
         }
         let system = rustix::fs::fstatfs(file).map_err(|e| os(e.into()))?;
         Ok(match system.f_type as u64 {
-            HUGETLBFS_MAGIC => Self::File { page: system.f_bsize as u64, local: true },
+            HUGETLBFS_MAGIC => {
+                Self::File { page: system.f_bsize as u64, local: true, system: System::HugePages }
+            }
             // A PCI BAR: its size is the hardware's.
             SYSFS_MAGIC => Self::Device { bytes: metadata.len(), page },
-            magic => Self::File { page, local: LOCAL_MAGICS.contains(&magic) },
+            TMPFS_MAGIC => Self::File { page, local: true, system: System::SharedMemory },
+            magic => {
+                let local = LOCAL_MAGICS.contains(&magic);
+                Self::File { page, local, system: System::Other }
+            }
         })
     }
 
@@ -365,6 +435,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::{Lines, LnrAddr, Mapped, Memory, Window};
 
     fn spec_in(folder: &tempfile::TempDir) -> MemorySpec {
         MemorySpec::path(folder.path().join("memory"))
@@ -382,6 +453,38 @@ mod tests {
         assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
         assert!(metadata.blocks() * 512 >= 1 << 20, "the room is taken, not promised");
         assert!(!Backing::open_or_create(&spec).unwrap().1);
+    }
+
+    #[test]
+    fn memory_comes_when_it_is_asked_for_and_goes() {
+        const MIB: u64 = 1 << 20;
+        for (folder, tells) in
+            [(tempfile::tempdir(), false), (tempfile::tempdir_in("/dev/shm"), true)]
+        {
+            // A file system on a disk may take room that was reserved, and not written, for holes.
+            let folder = folder.unwrap();
+            let (mut backing, _) = Backing::open_or_create(&spec_in(&folder)).unwrap();
+            let on_demand = MIB..60 * MIB;
+            backing.reserve_but(64 * MIB, std::slice::from_ref(&on_demand), Room::Checked).unwrap();
+            let region = Arc::new(backing.map(64 * MIB).unwrap());
+            let taken = || region.taken_bytes().unwrap();
+            let before = taken();
+            assert!((5 * MIB..16 * MIB).contains(&before), "{before}");
+            assert!(!tells || region.has_memory(61 * MIB, 1));
+            assert!(!region.has_memory(30 * MIB, 8 * MIB));
+            let window = Window::new(region.clone(), 0, 64 * MIB);
+            let lines = Lines::covering(LnrAddr::new(20 * MIB), 8 * MIB);
+            let memory = Mapped::new(Window::new(region.clone(), 0, 64), window);
+            assert!(memory.populate(lines));
+            assert!(taken() >= before + 8 * MIB);
+            assert!(!tells || region.has_memory(20 * MIB, 1));
+            memory.write(lines.start(), b"there");
+            assert!(memory.discard(lines));
+            assert!(taken() < before + 8 * MIB && !region.has_memory(20 * MIB, 8 * MIB));
+            let mut bytes = [1; 5];
+            memory.read(lines.start(), &mut bytes);
+            assert_eq!(bytes, [0; 5]);
+        }
     }
 
     #[test]

@@ -41,7 +41,7 @@ mod instructions {
     use super::CacheControl;
 
     impl CacheControl {
-        /// What this processor has, best first.
+        /// The ways that this processor has, best first.
         pub fn available() -> Vec<Self> {
             let mut found = Vec::new();
             if __cpuid(0).eax >= 7 {
@@ -88,7 +88,7 @@ mod instructions {
             }
         }
 
-        /// What this thread has stored before is seen before what it stores from here on, in
+        /// All earlier stores of this thread are seen before its later ones, in
         /// whatever way.
         #[inline]
         pub(crate) fn fence_stores(self) {
@@ -111,7 +111,7 @@ mod instructions {
     use super::CacheControl;
 
     impl CacheControl {
-        /// What this processor has, best first.
+        /// The ways that this processor has, best first.
         pub fn available() -> Vec<Self> {
             vec![Self::DataCache]
         }
@@ -139,7 +139,7 @@ mod instructions {
             }
         }
 
-        /// What this thread has stored before is seen before what it stores from here on, in
+        /// All earlier stores of this thread are seen before its later ones, in
         /// whatever way.
         #[inline]
         pub(crate) fn fence_stores(self) {
@@ -158,6 +158,20 @@ mod instructions {
 compile_error!("cache control is known for x86-64 and AArch64 only");
 
 impl CacheControl {
+    /// The name of the instruction that cleans.
+    pub fn name(self) -> &'static str {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Clwb => "CLWB",
+            #[cfg(target_arch = "x86_64")]
+            Self::ClflushOpt => "CLFLUSHOPT",
+            #[cfg(target_arch = "x86_64")]
+            Self::Clflush => "CLFLUSH",
+            #[cfg(target_arch = "aarch64")]
+            Self::DataCache => "dc cvac",
+        }
+    }
+
     /// The best that this processor has.
     pub fn detect() -> Self {
         Self::available()[0]

@@ -1,4 +1,4 @@
-//! What every back end must do, as checks that any of them can be put through.
+//! The duties of every back end, as checks that any of them can be put through.
 //!
 //! Each takes two hosts of one memory, of at least 4 KiB of SCR and 16 KiB of LNR that nobody else
 //! uses, and panics if the back end does not keep its word. The promises about stale lines can only
@@ -112,7 +112,8 @@ pub fn bytes_behind<M: Memory>(memory: &M) {
     }
 }
 
-/// What one host published, the other sees when it consumes; also if it had older lines cached.
+/// The bytes that one host published are seen by the other when it consumes; also if it had older
+/// lines cached.
 pub fn published_bytes_arrive<M: Memory>(first: &M, second: &M) {
     let flag = ScrAddr::<u64>::new(192);
     let place = LnrAddr::new(1024 + 10);

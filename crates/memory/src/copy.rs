@@ -224,7 +224,7 @@ pub(crate) mod x86 {
     /// From this length on one string instruction is fastest, if both ends are aligned alike. If
     /// they are not, it may take ten times as long as wide loads and stores of whole lines do.
     const STRING_COPY_BYTES: usize = 4096;
-    /// What is aligned: lines, which are also the widest loads.
+    /// The unit of alignment: lines, which are also the widest loads.
     const LINE: usize = 64;
     /// The same, for processors without wide loads.
     const NARROW_STRING_COPY_BYTES: usize = 512;
@@ -301,7 +301,7 @@ pub(crate) mod x86 {
         }
     }
 
-    // What compilers make of volatile accesses of 16 bytes takes four times as long.
+    // Volatile accesses of 16 bytes, as compilers make them, take four times as long.
 
     /// Copies 16 bytes.
     #[inline(always)]

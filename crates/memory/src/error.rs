@@ -1,4 +1,4 @@
-//! What can go wrong with memory itself.
+//! Errors of memory itself.
 
 use std::io;
 
@@ -11,13 +11,13 @@ pub enum MemoryError {
     Spec {
         /// The spec.
         spec: String,
-        /// What is wrong with it.
+        /// The fault.
         reason: String,
     },
     /// The operating system refused something.
     #[error("cannot {doing} {path}: {reason}{}", hint(.reason))]
     Os {
-        /// What was tried, as a verb.
+        /// The action that was tried, as a verb.
         doing: &'static str,
         /// The file or device.
         path: String,
@@ -33,7 +33,7 @@ pub enum MemoryError {
         have: u64,
         /// How many are needed.
         need: u64,
-        /// What to do.
+        /// The remedy.
         advice: &'static str,
     },
     /// An offset does not suit the memory's pages.
@@ -59,7 +59,7 @@ pub enum MemoryError {
     NotMemory {
         /// The path.
         path: String,
-        /// What it is.
+        /// The kind of thing that it is, with its article.
         what: &'static str,
     },
 }

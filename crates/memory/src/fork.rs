@@ -168,7 +168,7 @@ pub(crate) fn give_up(file: RawFd) {
 /// releases.
 ///
 /// # Errors
-/// What the system says, if there can be no child.
+/// The system's error, if there can be no child.
 #[doc(hidden)]
 pub fn in_child(body: impl FnOnce() -> bool) -> io::Result<bool> {
     // SAFETY: the child runs `body`, and ends without going on here.

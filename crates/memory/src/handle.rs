@@ -12,7 +12,7 @@ use rustix::fs::OFlags;
 /// Bytes of what the file system says: ext4 needs 8, XFS and tmpfs 12, Btrfs 20.
 const MOST: usize = 22;
 
-/// What finds a file again.
+/// A handle by which a file is found again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileHandle {
     kind: u8,

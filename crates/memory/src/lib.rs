@@ -24,6 +24,7 @@ mod backing;
 mod cache;
 pub mod conformance;
 mod copy;
+mod demand;
 mod error;
 mod fork;
 mod handle;
@@ -45,10 +46,11 @@ mod stream;
 mod table;
 mod whole;
 mod word;
+mod writeback;
 
 pub use address::{LINE_BYTES, Lines, LnrAddr, ScrAddr};
 pub use arena::Arena;
-pub use backing::Backing;
+pub use backing::{Backing, Room};
 pub use cache::CacheControl;
 pub use error::MemoryError;
 pub use fork::AroundForks;
@@ -72,6 +74,7 @@ pub use whole::Whole;
 #[doc(hidden)]
 pub use word::AtomicWord;
 pub use word::{ByAddress, FetchOp, Located, MappedWord, Word};
+pub use writeback::WriteBack;
 
 /// A mutex for state shared by the threads of one host, as `M` implements it.
 pub type HostMutex<M, T> = lock_api::Mutex<<M as Memory>::RawMutex, T>;

@@ -33,7 +33,7 @@ pub struct Mapped {
     /// By these others know that this host lives.
     life: Option<Arc<LifeLocks>>,
     place: Option<Arc<str>>,
-    /// What tells its process from children of that.
+    /// The count of forks, which tells its process from children of that.
     forks: u64,
 }
 
@@ -76,6 +76,14 @@ impl Mapped {
         Ok(scr.huge_bytes()? + more)
     }
 
+    /// How many bytes the system has put behind the files of this memory, those of its other users
+    /// included; `None` if a part of it is a device, or no file.
+    pub fn taken_bytes(&self) -> Option<u64> {
+        let (scr, lnr) = (self.scr.region(), self.lnr.region());
+        let more = if Arc::ptr_eq(scr, lnr) { 0 } else { lnr.taken_bytes()? };
+        Some(scr.taken_bytes()? + more)
+    }
+
     /// The same memory, where everything is stored through the caches, however long it is.
     #[must_use]
     pub fn through_caches(self) -> Self {
@@ -86,6 +94,14 @@ impl Mapped {
     /// can be made.
     pub fn lnr_file(&self) -> Option<FilePart> {
         self.lnr.file_part()
+    }
+
+    /// Address and length of the mapping of LNR in this process, to be registered with a device.
+    /// They stay for as long as a clone of this memory does. Nothing may be stored there but in
+    /// room that the protocol above has given out.
+    pub fn lnr_mapping(&self) -> (usize, usize) {
+        let bytes = self.lnr.bytes();
+        (self.lnr.at(0, bytes).as_ptr().expose_provenance(), bytes as usize)
     }
 
     /// Whether so many bytes are stored past the caches.
@@ -138,6 +154,11 @@ impl Mapped {
                 stream::write_cached(place.as_ptr(), bytes);
             }
         }
+    }
+
+    /// Where lines of LNR start.
+    pub(crate) fn line_at(&self, lines: Lines) -> NonNull<u8> {
+        self.lnr.lines_at(lines)
     }
 
     #[inline]
@@ -248,6 +269,13 @@ impl Memory for Mapped {
         Cow::Borrowed(unsafe { std::slice::from_raw_parts(place.as_ptr(), bytes as usize) })
     }
 
+    fn view_mut(&self, at: LnrAddr, bytes: u64) -> Option<&mut [u8]> {
+        let place = self.lnr.at(at.offset(), bytes);
+        // SAFETY: within the window, which `self` keeps mapped; and nobody else writes there, or
+        // relies on what is there, as the trait says.
+        Some(unsafe { std::slice::from_raw_parts_mut(place.as_ptr(), bytes as usize) })
+    }
+
     #[inline]
     fn prefetch(&self, lines: Lines) {
         self.lnr.prefetch(lines);
@@ -255,7 +283,7 @@ impl Memory for Mapped {
 
     #[inline]
     fn prefetch_to_write(&self, lines: Lines, bytes: usize) {
-        // What is stored past the caches is not fetched.
+        // Lines that are stored past the caches are not fetched.
         let fetched = if self.streams(bytes) { 1 } else { lines.count() };
         self.lnr.prefetch(Lines::new(lines.first(), fetched));
     }
@@ -356,6 +384,14 @@ impl Memory for Mapped {
 
     fn survives_poison(&self, lines: Lines) {
         self.lnr.survive_poison(lines);
+    }
+
+    fn populate(&self, lines: Lines) -> bool {
+        self.lnr.populate(lines)
+    }
+
+    fn discard(&self, lines: Lines) -> bool {
+        self.lnr.discard(lines)
     }
 
     fn pause(&self) {

@@ -34,7 +34,7 @@ pub enum Work {
     Change,
 }
 
-/// What lies in a host's own memory and takes so much of it that it may not be in any cache.
+/// The large tables in a host's own memory, which may not be in any cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Local {
     /// The index.
@@ -45,7 +45,7 @@ pub enum Local {
     Copies,
     /// Objects in this host's memory alone.
     Objects,
-    /// What else a host knows of its own objects.
+    /// The host's other tables of its own objects.
     Partition,
     /// Rows of a database that are at home at this host.
     Rows,
@@ -55,7 +55,7 @@ pub enum Local {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(pub u64);
 
-/// What one host can do to the pod's memory.
+/// All operations of one host on the pod's memory.
 ///
 /// **SCR** (small coherent region) is words: loads acquire, stores release, read-modify-writes do
 /// both, and every host sees every change. **LNR** (large non-coherent region) is bytes behind this
@@ -158,6 +158,16 @@ pub trait Memory: Clone + 'static {
         Cow::Owned(copy)
     }
 
+    /// Bytes to be written where they lie, if this host's caches can be looked into; `None` else.
+    ///
+    /// The protocol above sees to it that no thread of any host writes them, or relies on what it
+    /// reads of them, for as long as they are borrowed, and that nobody borrows them meanwhile.
+    #[allow(clippy::mut_from_ref, reason = "shared memory is the protocol's to hand out")]
+    fn view_mut(&self, at: LnrAddr, bytes: u64) -> Option<&mut [u8]> {
+        let _ = (at, bytes);
+        None
+    }
+
     /// These lines will be read soon: they may be fetched meanwhile, as any line may at any time.
     #[inline]
     fn prefetch(&self, lines: Lines) {
@@ -245,6 +255,24 @@ pub trait Memory: Clone + 'static {
     #[inline]
     fn survives_poison(&self, lines: Lines) {
         let _ = lines;
+    }
+
+    /// Has the system put memory behind these lines, in huge pages if it can; `false` if it has no
+    /// more. A protocol asks before it first writes to lines that may have none. Bytes that
+    /// lie there stay as they are.
+    #[track_caller]
+    fn populate(&self, lines: Lines) -> bool {
+        let _ = lines;
+        true
+    }
+
+    /// Gives the memory behind these lines back to the system, for all hosts; whether it took it.
+    /// Whole pages of it are zeros from then on, until some host [populates](Self::populate) and
+    /// writes them. The caller owns the lines, and none is dirty anywhere.
+    #[track_caller]
+    fn discard(&self, lines: Lines) -> bool {
+        let _ = lines;
+        false
     }
 
     /// Called in every round of a loop that waits for another thread or host.

@@ -13,7 +13,7 @@
 use std::cell::Cell;
 use std::ops::Range;
 
-/// What there is no room to note is cleaned like any other.
+/// Pieces that are noted; one for which there is no room is cleaned like any other.
 const PIECES: usize = 16;
 
 /// The bytes of some lines, by address.

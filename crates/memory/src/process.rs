@@ -23,7 +23,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::{LifeLock, fork};
 
-/// What the kernel calls the file system of pidfds.
+/// The kernel's number for the file system of pidfds.
 const PIDFS_MAGIC: u64 = 0x5049_4446;
 
 /// A mark that is the number of an inode.
@@ -39,7 +39,7 @@ pub struct Process {
     /// Tells it from others that have its number before or after it: of the kind that its machine
     /// has. 0 if there is none.
     pub mark: u64,
-    /// What the kernel takes back when it has let go of the memory.
+    /// The lock that the kernel takes back when it has let go of the memory.
     pub lock: Option<LifeLock>,
 }
 
@@ -114,7 +114,7 @@ impl Process {
     /// this one has ended.
     ///
     /// # Errors
-    /// What the kernel says, if there is no telling.
+    /// The kernel's error, if there is no telling.
     fn watch(self) -> Result<Option<OwnedFd>, Errno> {
         let id = i32::try_from(self.id).ok().and_then(Pid::from_raw).ok_or(Errno::INVAL)?;
         match pidfd_open(id, PidfdFlags::empty()) {
@@ -133,7 +133,7 @@ impl Process {
 
 /// Whether two marks are of one kind and of two processes.
 fn differ(one: u64, other: u64) -> bool {
-    /// What says by which clock a beginning is told.
+    /// The bits that say by which clock a beginning is told.
     const CLOCK: u64 = !(u32::MAX as u64);
     let by_inode = one & other & BY_INODE != 0;
     let by_one_clock = (one | other) & BY_INODE == 0 && one & CLOCK == other & CLOCK;

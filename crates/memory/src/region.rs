@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
+use crate::demand::Demand;
 use crate::poison::{self, Mapping};
 use crate::processor::{HUGE_PAGE, prefetch_at};
 use crate::{LINE_BYTES, Lines, ScrAddr, Word, numa};
@@ -34,15 +35,17 @@ impl Access {
 /// Memory mapped into this process, shared with other processes that map it, if others can.
 #[derive(Debug)]
 pub struct Region {
-    base: NonNull<u8>,
-    mapped: usize,
+    pub(crate) base: NonNull<u8>,
+    pub(crate) mapped: usize,
     bytes: u64,
     /// Where memory errors are noted; nowhere, if the memory is this process' alone.
     mapping: Option<&'static Mapping>,
     /// Holds the backing's lock.
-    file: Option<Arc<File>>,
+    pub(crate) file: Option<Arc<File>>,
     /// Where in the file the mapping begins.
-    offset: u64,
+    pub(crate) offset: u64,
+    /// How memory comes to be behind its pages.
+    pub(crate) demand: Demand,
 }
 
 // SAFETY: the mapping belongs to no thread; all access to it is by `Window`, which makes no
@@ -76,7 +79,15 @@ impl Region {
         };
         place.keep(length);
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        let mut region = Self { base, mapped: length, bytes, mapping: None, file, offset };
+        let mut region = Self {
+            base,
+            mapped: length,
+            bytes,
+            mapping: None,
+            file,
+            offset,
+            demand: Demand::Never,
+        };
         let address = base.as_ptr().expose_provenance();
         let file = region.file.as_ref().map(|file| file.as_raw_fd());
         region.mapping = Some(Mapping::note(address, length, page as usize, file)?);
@@ -91,7 +102,8 @@ impl Region {
         // SAFETY: as in `map`.
         let base = unsafe { rustix::mm::mmap_anonymous(hint, length, access, MapFlags::PRIVATE) }?;
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { base, mapped: length, bytes, mapping: None, file: None, offset: 0 })
+        let (mapping, file, offset) = (None, None, 0);
+        Ok(Self { base, mapped: length, bytes, mapping, file, offset, demand: Demand::Never })
     }
 
     /// Asks for huge pages.
@@ -102,32 +114,13 @@ impl Region {
         Ok(())
     }
 
-    /// Brings the pages of a file in shared memory together into huge ones, as far as the system
-    /// can: the file's own, for all who map it. Where there are no pages yet, there are some
-    /// afterwards.
-    pub(crate) fn gather_huge_pages(&self) -> io::Result<()> {
-        for at in (0..self.mapped / HUGE_PAGE).map(|number| number * HUGE_PAGE) {
-            let start = self.base.as_ptr().wrapping_add(at).cast();
-            // SAFETY: advice on our own mapping, which changes no bytes.
-            unsafe {
-                // There has to be a page to begin with.
-                rustix::mm::madvise(start, 1, Advice::LinuxPopulateWrite)?;
-            }
-        }
-        let whole = self.mapped / HUGE_PAGE * HUGE_PAGE;
-        // SAFETY: as above.
-        match unsafe { libc::madvise(self.base.as_ptr().cast(), whole, libc::MADV_COLLAPSE) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
-    }
-
     /// How many of its bytes are in huge pages, as `/proc` says once each of them has been touched.
     ///
     /// # Errors
     /// If `/proc` cannot be read.
     pub(crate) fn huge_bytes(&self) -> io::Result<u64> {
-        for at in (0..self.mapped).step_by(HUGE_PAGE) {
+        let pages = (0..self.mapped).step_by(HUGE_PAGE);
+        for at in pages.filter(|&at| self.has_memory(at as u64, HUGE_PAGE as u64)) {
             let start = self.base.as_ptr().wrapping_add(at).cast();
             // SAFETY: advice on our own mapping, which changes no bytes. A page that cannot be had
             // is not a huge one.

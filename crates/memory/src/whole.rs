@@ -12,7 +12,7 @@ use crate::{LINE_BYTES, Lines, LnrAddr, Memory, Site};
 
 const LINE: usize = LINE_BYTES as usize;
 
-/// What takes the place of all that is in some lines: a header, a key, and a value in two pieces,
+/// The new content of some lines: a header, a key, and a value in two pieces,
 /// one behind the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Whole<'a> {
@@ -81,8 +81,8 @@ impl<'a> Whole<'a> {
         self.header.len() + self.key.len()
     }
 
-    /// What is written again of the key: all of it, if the rest of the value begins in the first
-    /// line, too.
+    /// The part of the key that is written again: all of it, if the rest of the value begins in the
+    /// first line, too.
     pub(crate) fn rewritten_key(&self) -> &'a [u8] {
         if self.before() + self.head.len() <= LINE { self.key } else { &[] }
     }

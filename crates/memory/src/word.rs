@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use crate::{Memory, ScrAddr, Site};
 
-/// What [`Memory::fetch`](crate::Memory::fetch) does with the word and the operand.
+/// The function of [`Memory::fetch`](crate::Memory::fetch) of the word and the operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FetchOp {
     /// Wrapping addition.

@@ -16,9 +16,9 @@ use crate::{mutex, switches};
 /// A model: run once for every schedule of the threads it starts. A panic is a failure.
 #[derive(Clone, Copy)]
 pub struct Model {
-    /// What it is called.
+    /// The model's name.
     pub name: &'static str,
-    /// What it does.
+    /// The model.
     pub run: fn(),
 }
 
@@ -69,7 +69,7 @@ pub fn fails(run: fn()) -> bool {
 /// If that is not so, or a model fails with every step in place.
 pub fn every_step_is_needed(models: &[Model], sites: &[Site], superfluous: &[&str]) {
     let mut known = in_parallel(models, |model| Known::of(model));
-    // What is through soon is tried first.
+    // Short models come first.
     known.sort_by_key(|known| known.takes);
     let met: BTreeSet<Place> = known.iter().flat_map(|known| &known.meets).copied().collect();
     let orderings = met.into_iter().map(Step::Ordering);
@@ -111,7 +111,7 @@ impl<'a> Known<'a> {
     }
 }
 
-/// What `each` makes of these, in their order, on all processors.
+/// The results of `each` for these, in their order, on all processors.
 fn in_parallel<'a, T: Sync, R: Send + Sync>(
     of: &'a [T],
     each: impl Fn(&'a T) -> R + Sync,

@@ -1,4 +1,4 @@
-//! What the crates under test use instead of `std::sync`.
+//! The means that crates under test use instead of `std::sync`.
 //!
 //! An ordering that is not relaxed, and a fence, is known by the line of the source it stands on,
 //! and can be taken out: the operation is then relaxed, the fence not there.

@@ -85,7 +85,7 @@ impl Caller {
     }
 }
 
-/// What a thread was before it did something for a caller, and is again afterwards.
+/// The credentials of a thread before it did something for a caller, and again afterwards.
 struct Before {
     groups: Option<Vec<Gid>>,
     capabilities: CapabilitySets,

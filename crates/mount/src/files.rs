@@ -36,7 +36,7 @@ struct Used {
 pub struct Files {
     /// Where to look for others.
     root: Option<PathBuf>,
-    /// What says which file system handles are of.
+    /// The descriptor that says which file system handles are of.
     beside: Option<File>,
     used: RwLock<HashMap<FileId, Used>>,
 }

@@ -1,4 +1,4 @@
-//! What the kernel asks, and what it is answered.
+//! Requests of the kernel, and their answers.
 
 use std::ffi::OsStr;
 use std::io;
@@ -83,7 +83,7 @@ impl Filesystem for Mount {
             // Nobody can write to what is mapped. Kernels before 6.6 map nothing shared.
             let _ = config.add_capabilities(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);
         }
-        // What is over the limit is brought down to it.
+        // A value over the limit is brought down to it.
         let _ = config.set_max_write(MAX_WRITE);
         let _ = config.set_max_background(64);
         Ok(())

@@ -30,6 +30,7 @@ mod files;
 mod filesystem;
 mod kept;
 mod locks;
+mod mappings;
 mod nodes;
 mod options;
 mod place;
@@ -46,6 +47,7 @@ use std::time::{Duration, Instant};
 use fuser::{BackgroundSession, Config, MountOption, SessionACL};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tombolo_memory::Mapped;
+use tombolo_objects::Objects;
 use tombolo_pagecache::{Counts, Error, Options};
 use tombolo_pod::Pod;
 
@@ -54,7 +56,7 @@ use filesystem::Mount;
 pub use options::MountOptions;
 use shared::{Cache, Shared, told};
 
-/// What a file system of layers says that it is.
+/// The type of a file system of layers.
 const OVERLAYFS: u64 = 0x794c_7630;
 
 /// How often the background work is done.
@@ -97,6 +99,17 @@ pub struct Mounted {
     shared: Arc<Shared>,
     session: BackgroundSession,
     background: Background,
+}
+
+/// The open files of a host, and the pages that wait to be written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Files that programs have open on this host: a file counts as often as it is open.
+    pub open_files: u64,
+    /// Pages of all hosts that are not in their files yet.
+    pub dirty_pages: u64,
+    /// How long one of them has waited for that, at most.
+    pub dirty_for: Duration,
 }
 
 /// Threads that do the background work.
@@ -157,7 +170,7 @@ impl Mounted {
     /// directory, as `how` says. Requests are answered by so many threads.
     ///
     /// # Errors
-    /// What is wrong with either: see [`MountError`].
+    /// Errors of either: see [`MountError`].
     pub fn new(
         pod: Pod<Mapped>,
         backing: &Path,
@@ -225,9 +238,23 @@ impl Mounted {
         self.background.fenced.load(Ordering::Relaxed)
     }
 
-    /// What this host has done.
+    /// This host's counters.
     pub fn counts(&self) -> Counts {
         self.cache.counts()
+    }
+
+    /// The open files here, and the pages that wait to be written.
+    pub fn load(&self) -> Load {
+        Load {
+            open_files: self.shared.open_files(),
+            dirty_pages: self.cache.dirty_count(),
+            dirty_for: self.cache.dirty_for(),
+        }
+    }
+
+    /// The objects that hold pages and heads of files.
+    pub fn objects(&self) -> &Objects<Mapped> {
+        self.cache.objects()
     }
 
     /// Lets go of the mount point. Open files are served until they are closed.

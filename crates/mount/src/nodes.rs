@@ -60,7 +60,7 @@ struct Known {
 pub(crate) struct Nodes {
     root: Arc<Node>,
     device: (u32, u32),
-    /// What says which file system handles are of, if they can be used.
+    /// The descriptor that says which file system handles are of, if they can be used.
     beside: Option<Arc<OwnedFd>>,
     known: Mutex<HashMap<u64, Known>>,
 }
@@ -203,7 +203,7 @@ pub(crate) fn path_of(fd: &impl AsFd) -> PathBuf {
     format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd()).into()
 }
 
-/// What an open file is good for.
+/// The access that an open file allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
@@ -212,7 +212,7 @@ pub(crate) enum Access {
 }
 
 impl Access {
-    /// What a file is good for that is opened with these flags.
+    /// The access of a file that is opened with these flags.
     pub(crate) fn of(flags: i32) -> Self {
         if flags & libc::O_ACCMODE == libc::O_RDONLY { Self::Read } else { Self::Write }
     }
@@ -252,7 +252,7 @@ fn kind(found: &Statx) -> FileType {
     told(Found::from_raw_mode(u32::from(found.stx_mode)))
 }
 
-/// What the kernel is told a file is.
+/// The type of a file, as the kernel is told.
 pub(crate) fn told(found: Found) -> FileType {
     match found {
         Found::Directory => FileType::Directory,
@@ -265,7 +265,7 @@ pub(crate) fn told(found: Found) -> FileType {
     }
 }
 
-/// What the kernel is told about a node.
+/// The attributes of a node, as the kernel is told.
 pub(crate) fn attributes(number: INodeNo, found: &Statx) -> FileAttr {
     let when = |at: &StatxTimestamp| moment(at.tv_sec, at.tv_nsec.into());
     FileAttr {

@@ -10,13 +10,13 @@ use rustix::mount::{UnmountFlags, unmount};
 
 use crate::MountError;
 
-/// What mounts of this kind are called where the kernel lists them.
+/// The name of mounts of this kind in the kernel's list.
 pub(crate) const NAME: &str = "tombolo";
 
 /// Lets go of a mount: nobody finds it any more. Open files there are served until they are closed.
 ///
 /// # Errors
-/// What the kernel says, where `fusermount3` does not help, either.
+/// The kernel's error, where `fusermount3` does not help, either.
 pub(crate) fn detach(place: &Path) -> io::Result<()> {
     match unmount(place, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
         // A user other than root has a helper for it.

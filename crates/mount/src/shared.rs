@@ -25,6 +25,7 @@ use crate::caller::Caller;
 use crate::files::{FAR, Files, nanoseconds, time};
 use crate::kept::Kept;
 use crate::locks::Locks;
+use crate::mappings::Mappings;
 use crate::nodes::{self, Access, Fd, Node, Nodes};
 
 /// The page cache of a mounted file system.
@@ -33,19 +34,20 @@ pub(crate) type Cache = PageCache<ByRecord<Mapped>, Files>;
 /// A directory that is being listed.
 pub(crate) type Listing = Vec<(OsString, u64, FileType)>;
 
-/// What all requests share.
+/// The state that all requests share.
 pub(crate) struct Shared {
     pub(crate) cache: Arc<Cache>,
     pub(crate) nodes: Nodes,
     pub(crate) locks: Locks,
     pub(crate) kept: Arc<Kept>,
+    mappings: Mappings,
     open: Mutex<HashMap<u64, Arc<Node>>>,
     pub(crate) listings: Mutex<HashMap<u64, Listing>>,
     pub(crate) handles: AtomicU64,
     pub(crate) stopping: Arc<AtomicBool>,
 }
 
-/// What is said of an error: of a file, where it is.
+/// The message of an error: of a file, where it is.
 pub(crate) fn told(cache: &Cache, error: &Error) -> String {
     let Error::WriteBack(file, why) = error else { return error.to_string() };
     match cache.backing().place_of(*file) {
@@ -97,6 +99,7 @@ impl Shared {
             nodes: Nodes::new(root)?,
             locks: Locks::default(),
             kept: Arc::default(),
+            mappings: Mappings::default(),
             open: Mutex::default(),
             listings: Mutex::default(),
             handles: AtomicU64::new(1),
@@ -172,6 +175,11 @@ impl Shared {
         FileHandle(number)
     }
 
+    /// How often files are open.
+    pub(crate) fn open_files(&self) -> u64 {
+        self.open.lock().len() as u64
+    }
+
     pub(crate) fn release(&self, handle: FileHandle, owner: Option<LockOwner>) -> Outcome<()> {
         let node = self.open.lock().remove(&handle.0).ok_or(Os::BADF)?;
         if let Some(owner) = owner {
@@ -192,6 +200,7 @@ impl Shared {
         flags: i32,
     ) -> Outcome<(FileAttr, Generation, FileHandle)> {
         self.may_change()?;
+        self.mappings.made(name);
         let parent = self.nodes.get(parent)?;
         let folder = parent.fd()?;
         let (file, is_new) = make_or_open(caller, &folder, name, mode, flags)?;
@@ -505,7 +514,7 @@ pub(crate) fn is_acl(name: &[u8]) -> bool {
     name.starts_with(b"system.posix_acl_")
 }
 
-/// What is to be changed about a node.
+/// The changes of a node.
 pub(crate) struct Change {
     pub(crate) mode: Option<u32>,
     pub(crate) uid: Option<u32>,

@@ -170,7 +170,7 @@ fn run(operation: &Operation) {
     host.leave().unwrap();
 }
 
-/// What callgrind counts, by this function's name.
+/// The operation that callgrind counts, by this function's name.
 #[inline(never)]
 fn counted(operation: &Operation, host: &Host, keys: &[[u8; 16]]) {
     (0..ROUNDS).for_each(|_| (operation.once)(host, keys));

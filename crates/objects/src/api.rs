@@ -1,15 +1,17 @@
 //! Objects as one of several ways of sharing.
 
 use std::borrow::Cow;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use tombolo_host::Host;
 use tombolo_memory::Memory;
 use tombolo_pod::{Area, Seat};
-use tombolo_sharing::{Guard, Guarded, ObjectArea, Viewed, retry_with_backoff};
+use tombolo_sharing::{Guard, Guarded, ObjectArea, Reserving, Room, Viewed, retry_with_backoff};
 
 use crate::{
-    Change, Error, Item, Objects, Options, Scheme, Stats, Usage, Version, View, WriteGuard,
+    Change, Error, Eviction, Item, Objects, Options, ReservationBy, Resident, Scheme, Stats, Usage,
+    Version, ViewBy, WriteGuard,
 };
 
 /// Passes each operation on to the handle's own.
@@ -76,6 +78,10 @@ impl<M: Memory> Scheme for Objects<M> {
         Self::multi_put(self, pairs)
     }
 
+    fn host_number(&self) -> Option<u8> {
+        Some(self.enrolment.host())
+    }
+
     passed_on! {
         leave() -> Result<(), Error>;
         tick() -> Result<(), Error>;
@@ -97,6 +103,11 @@ impl<M: Memory> Scheme for Objects<M> {
         delete_version(key: &[u8], expected: Version) -> Result<bool, Error>;
         scan(cursor: u64, visit: impl FnMut(&[u8])) -> Result<u64, Error>;
         scan_within_reach(cursor: u64, visit: impl FnMut(&[u8])) -> Result<u64, Error>;
+        sample(cursor: u64, visit: impl FnMut(Resident)) -> u64;
+        inspect(resident: Resident, key: &mut Vec<u8>, head: &mut [u8])
+            -> Result<Option<Version>, Error>;
+        evict(resident: Resident, key: &[u8], version: Version) -> Result<Eviction, Error>;
+        used_bytes() -> u64;
     }
 }
 
@@ -161,16 +172,66 @@ impl<M: Memory> Guard for WriteGuard<'_, M> {
 }
 
 impl<M: Memory> Viewed for Objects<M> {
-    type View<'a> = View<'a, M>;
+    type View<H: Deref<Target = Self>> = ViewBy<H, M>;
 
-    fn view(&self, key: &[u8]) -> Result<Option<View<'_, M>>, Error> {
-        Self::view(self, key)
+    fn view_by<H: Deref<Target = Self>>(
+        objects: H,
+        key: &[u8],
+    ) -> Result<Option<ViewBy<H, M>>, Error> {
+        Self::view_by(objects, key)
     }
 }
 
-impl<M: Memory> tombolo_sharing::View for View<'_, M> {
+impl<M: Memory> Reserving for Objects<M> {
+    type Room<H: Deref<Target = Self>> = ReservationBy<H, M>;
+
+    fn reserve_by<H: Deref<Target = Self>>(
+        objects: H,
+        key: &[u8],
+        head: &[u8],
+        bytes: u64,
+    ) -> Result<ReservationBy<H, M>, Error> {
+        Self::reserve_room_by(objects, key, head, bytes)
+    }
+}
+
+impl<H: Deref<Target = Objects<M>>, M: Memory> Room for ReservationBy<H, M> {
+    fn len(&self) -> u64 {
+        Self::len(self)
+    }
+
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        Self::write(self, offset, bytes)
+    }
+
+    fn bytes_mut(&mut self) -> Option<&mut [u8]> {
+        Self::bytes_mut(self)
+    }
+
+    fn publish(self) -> Result<Version, Error> {
+        Self::publish(self)
+    }
+
+    fn publish_new(self) -> Result<Version, Error> {
+        Self::publish_new(self)
+    }
+}
+
+impl<H: Deref<Target = Objects<M>>, M: Memory> tombolo_sharing::View for ViewBy<H, M> {
     fn version(&self) -> Version {
         Self::version(self)
+    }
+
+    fn is_contiguous(&self) -> bool {
+        Self::is_contiguous(self)
+    }
+
+    fn value_bytes(&self) -> u64 {
+        self.len()
+    }
+
+    fn copy_to(&self, offset: u64, into: &mut [u8]) {
+        Self::copy_to(self, offset, into);
     }
 
     fn first_piece(&self) -> Cow<'_, [u8]> {

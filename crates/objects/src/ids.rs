@@ -1,4 +1,4 @@
-//! What objects, their slots and what happens to them are named by.
+//! Names of objects, of their slots, and of their states.
 
 /// The low 32 bits of a key's hash: enough to find its bucket and to tell most keys apart. Keys
 /// themselves lie with the objects.
@@ -15,6 +15,9 @@ pub(crate) type Generation = u32;
 pub(crate) fn generation_at(position: u64) -> Generation {
     (position as u32).max(1)
 }
+
+/// Keys that begin so are those of transactions' redo notes. No value of a key-value store has one.
+pub(crate) const NOTE_PREFIX: &[u8] = b"\xff\0kv\xff\0tx";
 
 /// Where an object's bytes are to lie, and in how large a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

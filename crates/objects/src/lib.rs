@@ -44,6 +44,7 @@ pub mod saved;
 mod sites;
 mod storage;
 mod sync;
+mod transaction;
 mod upkeep;
 mod write;
 
@@ -54,12 +55,17 @@ pub use lifecycle::join::Setup;
 pub use lifecycle::offline::{Findings, check, poisoned_chunks};
 pub use lifecycle::salvage::{CrashRecovery, Orphans};
 pub use read::guard::ReadGuard;
-pub use read::view::View;
+pub use read::view::{View, ViewBy};
 pub use sites::ALL as SITES;
 pub use storage::index::IndexLimits;
+pub use storage::space::census::{Census, SlotSize, census};
 pub use storage::space::map::{Chunk, ChunkUse};
 pub use tombolo_host::{HOST_TIMEOUT, Host};
 pub use tombolo_placement::{BreakEven, Costs, Place, Placement, Profile, Recency, Thresholds};
-pub use tombolo_sharing::{Change, Error, Item, MAX_KEY_BYTES, Scheme, Stats, Usage, Version};
+pub use tombolo_sharing::{
+    Change, Error, Eviction, Item, MAX_KEY_BYTES, Reads, Resident, Scheme, Stats, Transactional,
+    Usage, Version, Writes,
+};
 pub use upkeep::write_back::WriteBack;
 pub use write::guard::WriteGuard;
+pub use write::reservation::{Reservation, ReservationBy};

@@ -18,7 +18,7 @@ tombolo_memory::sites! {
     READ_COUNTER_AGAIN = "objects.read.counter-again";
     /// The counter is looked at again before the log is.
     READ_COUNTER_FIRST = "objects.read.counter-first";
-    /// What objects were written with together is clean before any of their locks is released.
+    /// All lines of a batch are clean before any of the objects' locks is released.
     BATCH_CLEAN = "objects.batch.clean";
     /// An object that is locked by the log is not read.
     READ_LOG_LOCK = "objects.read.log-lock";
@@ -38,11 +38,11 @@ tombolo_memory::sites! {
     COPY_NAMED = "objects.copy.named";
     /// Nobody finds a copy any more when its place becomes another's.
     COPY_UNNAMED = "objects.copy.unnamed";
-    /// What was read of a copy counts only if its place has not become another's meanwhile.
+    /// A read of a copy counts only if its place has not become another's meanwhile.
     COPY_STILL = "objects.copy.still";
     /// An object in a host's memory is used there only as long as its entry says so.
     PARTITION_HERE = "objects.partition.here";
-    /// What returns to LNR is in memory before the event says so.
+    /// A value that returns to LNR is in memory before the event says so.
     PARTITION_CLEAN = "objects.partition.clean";
     /// A host that waits for another one to bring an object back answers requests meanwhile.
     PARTITION_ANSWER_MEANWHILE = "objects.partition.answer-meanwhile";
@@ -61,7 +61,7 @@ tombolo_memory::sites! {
     /// An object that moves from a host's memory to another slot is there, whatever is left in the
     /// one it has left.
     PARTITION_MOVES = "objects.partition.moves";
-    /// What a dead host has noted of an object in its memory is void before others use that.
+    /// A dead host's note of an object in its memory is void before others use that.
     PARTITION_STAYS = "objects.partition.stays";
     /// An object is used in a host's memory only once the log says that it is there.
     EVENT_MOVE_IN = "objects.event.move-in";
@@ -115,20 +115,20 @@ tombolo_memory::sites! {
     CLEAR_PROMISED = "objects.clear.promised";
     /// A host that clears up says which of two slots is empty before it empties that.
     CLEAR_DECIDED = "objects.clear.decided";
-    /// What was read under a lock that was taken over was not written meanwhile.
+    /// Bytes that were read under a lock that was taken over were not written meanwhile.
     RESCUE_AGAIN = "objects.rescue.again";
     /// Slots into which a fenced host may write are known to who opens the pod when all have died.
     QUARANTINE_NOTED = "objects.quarantine.noted";
     /// Slots are not in quarantine if who said so has died before their objects could go on
     /// elsewhere.
     QUARANTINE_EARLY = "objects.quarantine.early";
-    /// What a write overwrites is in memory before the write is noted.
+    /// The bytes that a write overwrites are in memory before the write is noted.
     UNDO_CLEAN = "objects.undo.clean";
     /// Small objects are undone in a pod for a page cache, whatever becomes of larger ones.
     UNDO_SMALL = "objects.undo.small";
-    /// What is noted is what this write has overwritten, not an earlier one.
+    /// The noted bytes are those that this write has overwritten, not an earlier one.
     UNDO_OWN = "objects.undo.own";
-    /// What a dead host's write has overwritten is read afresh.
+    /// The bytes that a dead host's write has overwritten are read afresh.
     UNDO_INVALIDATE = "objects.undo.invalidate";
     /// An object that a dead host had locked starts a new generation before its counter starts
     /// anew.
@@ -136,7 +136,8 @@ tombolo_memory::sites! {
     /// An operation that a dead host was about to do to an object it had locked is off before its
     /// lock is released.
     RESCUE_STAYS = "objects.rescue.stays";
-    /// What a dead host had overwritten is restored, and in memory, before its lock is released.
+    /// The bytes that a dead host had overwritten are restored, and in memory, before its lock is
+    /// released.
     RESCUE_CLEAN = "objects.rescue.clean";
     /// A host that is fenced while it commits an event leaves locked what the event may be about.
     FENCED_ABANDONS = "objects.fenced.abandons";
@@ -183,6 +184,11 @@ tombolo_memory::sites! {
     CHUNK_SETTLED = "objects.chunk.settled";
     /// A slot is noted before anything is written into it: what it holds is no object yet.
     PLACE_NOTED = "objects.place.noted";
+    /// Bytes that are stored into room that is given out are in memory before another agent, or the
+    /// log, counts on it.
+    ROOM_CLEAN = "objects.room.clean";
+    /// A host whose caches may have older lines of room that it has published reads it anew.
+    ROOM_NOT_VALIDATED = "objects.room.not-validated";
     /// An object that is to be gone from its slot, or to come to one, is noted before the log says
     /// so.
     LEAVE_NOTED = "objects.leave.noted";
@@ -205,7 +211,7 @@ tombolo_memory::sites! {
     PIN_CHUNK = "objects.pin.chunk";
     /// Of a slot that is viewed the header alone is taken out.
     PIN_SCRUB = "objects.pin.scrub";
-    /// What is in the same line stays as it is in memory.
+    /// The rest of the line stays as it is in memory.
     PIN_INVALIDATE = "objects.pin.invalidate";
     /// An object that is viewed does not return from a host's memory into the slot that it has
     /// there.
@@ -214,8 +220,16 @@ tombolo_memory::sites! {
     PIN_BACKUP = "objects.pin.backup";
     /// The pins of a dead host are off before its seat is free.
     PIN_CLEAR = "objects.pin.clear";
-    /// What looks like a header in a chunk is gone before that is divided anew.
+    /// Bytes that look like a header in a chunk are gone before that is divided anew.
     CHUNK_SCRUB = "objects.chunk.scrub";
+    /// There is memory behind slots before anything is written into them.
+    CHUNK_POPULATE = "objects.chunk.populate";
+    /// How many slots of a chunk are prepared is known to all before one of them is promised.
+    CHUNK_PREPARED = "objects.chunk.prepared";
+    /// A host that gives a chunk's memory back has taken the chunk.
+    CHUNK_DISCARD_TAKEN = "objects.chunk.discard-taken";
+    /// A chunk counts as one without memory before its memory is given back.
+    CHUNK_FORGET_FIRST = "objects.chunk.forget-first";
     /// A host that frees a large object's chunks has them count as its own first.
     CHAIN_ASSIGN = "objects.chain.assign";
     /// The slot of an object whose value is elsewhere says so.
@@ -228,26 +242,30 @@ tombolo_memory::sites! {
     LATCH_FREE = "objects.latch.free";
     /// A pod whose hosts have died under another scheme is not opened.
     OPEN_OTHER = "objects.open.other";
-    /// What hosts have left in a pod for a page cache is taken care of before the pod is emptied.
+    /// Remains of hosts in a pod for a page cache are taken care of before the pod is emptied.
     OPEN_LEFT = "objects.open.left";
     /// Such a pod is closed empty.
     CLOSE_EMPTY = "objects.close.empty";
-    /// What was torn when all hosts died is not taken for an object.
+    /// A value that was torn when all hosts died is not taken for an object.
     OPEN_TORN = "objects.open.torn";
-    /// What was read from memory with errors is not handed out.
+    /// Bytes that were read from memory with errors are not handed out.
     POISON_READ = "objects.poison.read";
     /// An object that could not be written because of a memory error is lost for all before its
     /// lock is released.
     POISON_WRITE = "objects.poison.write";
-    /// What a write would overwrite is noted only if it could be read.
+    /// Bytes that a write would overwrite are noted only if they could be read.
     POISON_UNDO = "objects.poison.undo";
     /// A new object is announced only if the memory of its slot has no errors.
     POISON_PLACE = "objects.poison.place";
-    /// What could not be written beside a host's memory is not taken for the object.
+    /// A backup that could not be written is not taken for the object.
     POISON_BACKUP = "objects.poison.backup";
     /// An object returns only into memory that has no errors.
     POISON_MOVE_OUT = "objects.poison.move-out";
-    /// What a dead host had locked is whole only if it can be read.
+    /// An object that a host views is not evicted.
+    EVICT_VIEWED = "objects.evict.viewed";
+    /// An object that was written since it was looked at is not evicted.
+    EVICT_VERSION = "objects.evict.version";
+    /// An object that a dead host had locked is whole only if it can be read.
     POISON_RESCUE = "objects.poison.rescue";
     /// A chunk in whose memory there was an error is marked for all.
     CHUNK_FLAGGED = "objects.chunk.flagged";
@@ -265,4 +283,29 @@ tombolo_memory::sites! {
     JOIN_UNKNOWN = "objects.join.unknown";
     /// Headers are read afresh when a pod is opened.
     OPEN_INVALIDATE = "objects.open.invalidate";
+    /// An object that a fenced host had locked is gone only once the log says so.
+    EVENT_REMOVE = "objects.event.remove";
+    /// A transaction locks an object at the version that it has read.
+    TRANSACTION_SEEN = "objects.transaction.seen";
+    /// An object that a transaction has read, and does not change, is as it was once all that
+    /// changes is locked.
+    TRANSACTION_VALIDATE = "objects.transaction.validate";
+    /// A note says what a transaction changes before anything is changed.
+    TRANSACTION_NOTE = "objects.transaction.note";
+    /// All that a transaction has stored is in memory before its note is gone.
+    TRANSACTION_CLEAN = "objects.transaction.clean";
+    /// A transaction's note is gone before one of its locks is released.
+    TRANSACTION_NOTE_FIRST = "objects.transaction.note-first";
+    /// An object that a dead host had locked is as the note of that host's transaction says.
+    TRANSACTION_REDO = "objects.transaction.redo";
+    /// That there is a note is said in its host's intent before an object is released.
+    TRANSACTION_DECIDED = "objects.transaction.decided";
+    /// A new object of a transaction that was cut off without a note is no object.
+    TRANSACTION_UNWRITTEN = "objects.transaction.unwritten";
+    /// Notes of a host are gone before its seat is another's.
+    TRANSACTION_NOTES_END = "objects.transaction.notes-end";
+    /// The host that opens a pod does what notes say.
+    OPEN_REDO = "objects.open.redo";
+    /// The host that opens a pod drops new objects of transactions that were cut off.
+    OPEN_UNWRITTEN = "objects.open.unwritten";
 }

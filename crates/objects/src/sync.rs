@@ -1,5 +1,5 @@
-//! What the threads of a host share: the standard atomics and bytes of its own memory, or the model
-//! checker's.
+//! The primitives that threads of a host share: the standard atomics and bytes of its own memory,
+//! or the model checker's.
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::OnceLock;

@@ -10,13 +10,14 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// The lowest first.
-const FLOORS: [&[&str]; 11] = [
+const FLOORS: [&[&str]; 12] = [
     &["ids", "error", "sites", "sync"],
     &["storage"],
     &["replica"],
     &["host"],
     &["read"],
     &["write"],
+    &["transaction"],
     &["placement"],
     // The background work goes on without dead hosts, too.
     &["recovery"],
@@ -62,7 +63,8 @@ fn no_two_types_have_one_name() {
         let mut depth = 0;
         for pair in tokens.windows(2) {
             depth += i32::from(pair[0] == "{") - i32::from(pair[0] == "}");
-            // What an `impl` block or a function defines has that one's name before its own.
+            // An item that an `impl` block or a function defines has that one's name before its
+            // own.
             let defines = ["struct", "enum", "trait", "type", "union"].contains(&pair[0].as_str());
             if defines && depth == 0 {
                 defined.entry(pair[1].clone()).or_default().push(path.clone());
@@ -137,7 +139,7 @@ impl Crate {
         Self { methods: methods.collect(), root, files }
     }
 
-    /// What a file refers to on floors above its own.
+    /// The items on floors above its own that a file refers to.
     fn upward(&self, file: &File) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
         let tokens = &file.tokens;

@@ -21,7 +21,7 @@ use crate::{Outcome, Random, Seat, Workload};
 /// The accounts.
 pub const ACCOUNTS: TableId = TableId(0);
 
-/// What an account has when it is loaded.
+/// The balance of an account when it is loaded.
 const LOADED: i64 = 100;
 
 row! {
@@ -63,7 +63,7 @@ pub enum Audit {
     ByKey,
 }
 
-/// What one transaction is about. Accounts are numbered over all partitions.
+/// The input of one transaction. Accounts are numbered over all partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BankInput {
     /// Moves a cent, if both accounts are there and there is one.

@@ -75,7 +75,7 @@ impl DriverOptions {
     }
 }
 
-/// What a call of [`Driver::step`] has done.
+/// The outcome of a call of [`Driver::step`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A transaction has committed.
@@ -140,7 +140,7 @@ struct Waiting {
 }
 
 impl<W: Workload> Worker<W> {
-    /// What the worker has done so far.
+    /// The worker's counters so far.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
@@ -188,8 +188,8 @@ impl<'a, W: Workload, E: Engine, C: Fn() -> u64> Driver<'a, W, E, C> {
     /// Runs one attempt of the worker's current transaction, or of its next one.
     ///
     /// # Errors
-    /// What is neither a conflict nor asked for by the workload's rules. The transaction is not
-    /// tried again.
+    /// Errors that are neither conflicts nor asked for by the workload's rules. The transaction is
+    /// not tried again.
     pub fn step(&self, worker: &mut Worker<W>) -> Result<Step, TxError> {
         let now_ns = (self.clock)();
         let ended = worker.current.is_none() && self.has_ended(worker, now_ns);

@@ -140,7 +140,7 @@ impl Engine for Reference {
 pub struct ReferenceTransaction<'a> {
     engine: &'a Reference,
     state: Option<MutexGuard<'a, State>>,
-    /// What was there before each change, in the order of the changes.
+    /// The rows before each change, in the order of the changes.
     undo: Vec<(TableId, Vec<u8>, Option<Vec<u8>>)>,
     failed: Option<Conflict>,
 }

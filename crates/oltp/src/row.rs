@@ -2,7 +2,7 @@
 
 use tombolo_database::TxError;
 
-/// What a field can hold.
+/// The values of a field.
 pub(crate) trait Value: Sized {
     /// Bytes that it takes.
     const BYTES: usize;

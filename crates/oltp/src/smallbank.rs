@@ -40,7 +40,7 @@ row! {
     }
 }
 
-/// What there is, and which customers are chosen.
+/// The size of the bank, and the choice of customers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SmallBankOptions {
     /// Partitions of the tables.
@@ -69,7 +69,7 @@ pub struct SmallBank {
     seed: u64,
 }
 
-/// What one transaction is about. Customers are numbered over all partitions.
+/// The input of one transaction. Customers are numbered over all partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SmallBankInput {
     /// Moves all money of one customer to the checking account of another.
@@ -116,7 +116,7 @@ pub enum SmallBankInput {
     },
 }
 
-/// What a check costs that is not covered, in cents.
+/// The penalty of a check that is not covered, in cents.
 const PENALTY: i64 = 100;
 
 /// A worker of [`SmallBank`].

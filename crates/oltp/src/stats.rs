@@ -1,4 +1,4 @@
-//! What a worker has done.
+//! A worker's counters.
 
 use hdrhistogram::Histogram;
 use tombolo_database::{Conflict, TxError};
@@ -43,7 +43,7 @@ impl Aborts {
     }
 }
 
-/// What became of the transactions of one kind. Times are in the clock's nanoseconds.
+/// The outcomes of the transactions of one kind. Times are in the clock's nanoseconds.
 #[derive(Clone, Debug)]
 pub struct KindStats {
     /// The kind.
@@ -108,7 +108,7 @@ pub(crate) fn record(histogram: &mut Histogram<u64>, time_ns: u64) {
     histogram.record(time_ns).expect("a histogram grows to any value");
 }
 
-/// What became of the transactions of a worker, or of several.
+/// The outcomes of the transactions of a worker, or of several.
 #[derive(Clone, Debug)]
 pub struct Stats {
     /// By kind, in the workload's order.

@@ -1,4 +1,4 @@
-//! What a workload is.
+//! The trait of workloads.
 
 use tombolo_database::{Engine, Partitioning, TableId, TableSpec, Transaction, TxError};
 
@@ -49,7 +49,7 @@ impl Seat {
 pub enum Outcome {
     /// By a commit. The driver adds the effects of all committed transactions up.
     Commit {
-        /// What the workload counts, to compare it with the tables later.
+        /// The workload's own count, to compare it with the tables later.
         effect: i64,
     },
     /// By an abort, which the workload's rules ask for. It is not run again.
@@ -63,7 +63,7 @@ impl Outcome {
 
 /// Transactions of several kinds, and the rows that they are about.
 pub trait Workload: Sync {
-    /// What one worker knows.
+    /// The state of one worker.
     type Worker: Send;
     /// All choices for one transaction. It is run with the same input until it ends.
     type Input: Send;

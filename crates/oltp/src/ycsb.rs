@@ -35,7 +35,7 @@ const ROW_BYTES: usize = FIELDS * FIELD_BYTES;
 /// Draws for one key before the next free one is taken.
 const MOST_DRAWS: u32 = 100;
 
-/// What there is, and what transactions do.
+/// The tables' sizes, and the mix of transactions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct YcsbOptions {
     /// Partitions of the table. A host has one in Tigon's figures.
@@ -82,7 +82,7 @@ struct Operation {
     update: bool,
 }
 
-/// What one transaction is about.
+/// The input of one transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct YcsbInput([Operation; OPERATIONS]);
 

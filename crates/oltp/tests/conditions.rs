@@ -161,7 +161,7 @@ fn conditions_8_to_10_payments_are_remembered() {
 
 #[test]
 fn condition_9_payments_are_remembered_by_district() {
-    // What was paid to one district is remembered for another: the warehouse's sums fit.
+    // The payment to one district is noted for another: the warehouse's sums fit.
     let payer = CustomerId { warehouse: PLACE.0, district: PLACE.1, number: CUSTOMER };
     let found = broken(|t| {
         let key = schema::history(PLACE.0, PLACE.1, payer, 1);

@@ -10,7 +10,7 @@ use tombolo_database::{
 };
 use tombolo_oltp::{Reference, ReferenceTransaction, conformance};
 
-/// What an engine does wrong.
+/// The fault of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,

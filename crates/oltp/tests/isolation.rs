@@ -129,7 +129,7 @@ impl Transaction for HalvesTransaction<'_> {
     fn abort(self) {}
 }
 
-/// What is found after runs of two threads.
+/// The anomalies after runs of two threads.
 fn found<E: Engine + Sync>(make: impl Fn(Reference) -> E, runs: u32) -> Vec<String> {
     let options = BankOptions { partitions: 2, slots: 8, audits_percent: 50 };
     for seed in 0..runs {

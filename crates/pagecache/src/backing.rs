@@ -16,13 +16,13 @@ pub struct FileId {
     pub born: u64,
 }
 
-/// What finds a file again, as [`FileHandle`] encodes it.
+/// A handle by which a file is found again, as [`FileHandle`] encodes it.
 pub type Handle = [u8; FileHandle::BYTES];
 
 /// The handle of a file that has none.
 pub const NO_HANDLE: Handle = [0; FileHandle::BYTES];
 
-/// What has become of a file.
+/// The fate of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It has a name, or somebody has it open.
@@ -33,7 +33,7 @@ pub enum Fate {
     Unknown,
 }
 
-/// What is known of a file besides its bytes.
+/// The attributes of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
     /// Its length in bytes.
@@ -44,7 +44,7 @@ pub struct Attributes {
 
 /// The files of all hosts, on a disk or a file system that they share.
 ///
-/// What is required of it: a host reads what any host wrote before, and [`sync`](Self::sync) makes
+/// A host must read the bytes that any host wrote before, and [`sync`](Self::sync) must make
 /// everything durable that any host wrote to the file before. On one machine every file system does
 /// so; between machines, one that several machines mount has to.
 pub trait Backing: Send + Sync + 'static {
@@ -57,7 +57,7 @@ pub trait Backing: Send + Sync + 'static {
     /// found.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The file system's error.
     fn find(&self, files: &BTreeSet<FileId>) -> io::Result<BTreeSet<FileId>>;
 
     /// The directory that the files are in; `None` if there is nothing that would tell it from
@@ -70,13 +70,13 @@ pub trait Backing: Send + Sync + 'static {
     /// zeros where there is no such thing.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The file system's error.
     fn handle(&self, file: FileId) -> io::Result<Handle> {
         let _ = file;
         Ok(NO_HANDLE)
     }
 
-    /// What has become of the file with this handle.
+    /// The fate of the file with this handle.
     fn fate(&self, handle: &Handle) -> Fate {
         let _ = handle;
         Fate::Unknown
@@ -85,7 +85,7 @@ pub trait Backing: Send + Sync + 'static {
     /// Whether a file that this host has at hand has a name.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The file system's error.
     fn has_name(&self, file: FileId) -> io::Result<bool> {
         let _ = file;
         Ok(true)
@@ -105,7 +105,7 @@ pub trait Backing: Send + Sync + 'static {
     /// Makes sure that there is room for these bytes of the file below, whose size stays as it is.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The file system's error.
     fn reserve(&self, file: FileId, offset: u64, bytes: u64) -> io::Result<()> {
         let _ = (file, offset, bytes);
         Ok(())
@@ -114,7 +114,7 @@ pub trait Backing: Send + Sync + 'static {
     /// Whether the file may have so many bytes.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The file system's error.
     fn admits(&self, file: FileId, size: u64) -> io::Result<()> {
         let _ = (file, size);
         Ok(())
@@ -128,37 +128,37 @@ pub trait Backing: Send + Sync + 'static {
     /// Size and time of a file.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The file system's error.
     fn attributes(&self, file: FileId) -> io::Result<Attributes>;
 
     /// Reads up to the end of `into` or of the file; how many bytes.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The file system's error.
     fn read(&self, file: FileId, offset: u64, into: &mut [u8]) -> io::Result<usize>;
 
     /// Writes all bytes; the file grows as needed.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The file system's error.
     fn write(&self, file: FileId, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
     /// Cuts the file, or lets it grow by zeros.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The file system's error.
     fn resize(&self, file: FileId, size: u64) -> io::Result<()>;
 
     /// Sets the time of the last write.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The file system's error.
     fn set_modified(&self, file: FileId, modified: i64) -> io::Result<()>;
 
     /// Makes durable what was written to the file; with `data_only`, attributes that are not needed
     /// to read it back may be left out.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The file system's error.
     fn sync(&self, file: FileId, data_only: bool) -> io::Result<()>;
 }

@@ -27,7 +27,7 @@ const IDENTITY_BYTES: usize = 16;
 pub struct Below {
     /// Which one: the same on every host.
     pub id: FileId,
-    /// What this host calls it.
+    /// This host's name of it.
     pub path: String,
 }
 

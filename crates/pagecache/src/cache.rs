@@ -1,9 +1,7 @@
 //! One host's handle on the cache.
 
-use std::collections::BTreeSet;
-use std::iter::Sum;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tombolo_host::Host;
@@ -14,6 +12,7 @@ use tombolo_sharing::{Guarded, PAGES, Scheme};
 
 pub(crate) use crate::backing::Backing;
 use crate::clock::Clock;
+use crate::counts::{Counted, Counts};
 use crate::head::ALL;
 use crate::key::Key;
 use crate::limit::Limit;
@@ -81,78 +80,14 @@ impl<O> Options<O> {
     }
 }
 
-/// What a host has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Pages read from files into the cache.
-    pub admitted: u64,
-    /// Pages evicted.
-    pub evicted: u64,
-    /// Pages written back to files.
-    pub written_back: u64,
-    /// Pages brought to their files when it joined, because all hosts that were there had died.
-    pub salvaged: u64,
-    /// Pages that one of those was changing, whose bytes are lost: they are as in their files.
-    pub lost: u64,
-}
-
-impl Counts {
-    /// What was done since then.
-    #[must_use]
-    pub fn since(self, before: Self) -> Self {
-        Self {
-            admitted: self.admitted - before.admitted,
-            evicted: self.evicted - before.evicted,
-            written_back: self.written_back - before.written_back,
-            salvaged: self.salvaged - before.salvaged,
-            lost: self.lost - before.lost,
-        }
-    }
-}
-
-impl Sum for Counts {
-    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-        all.fold(Self::default(), |sum, counts| Self {
-            admitted: sum.admitted + counts.admitted,
-            evicted: sum.evicted + counts.evicted,
-            written_back: sum.written_back + counts.written_back,
-            salvaged: sum.salvaged + counts.salvaged,
-            lost: sum.lost + counts.lost,
-        })
-    }
-}
-
-#[derive(Default)]
-pub(crate) struct Counted {
-    admitted: AtomicU64,
-    evicted: AtomicU64,
-    written_back: AtomicU64,
-    pub(crate) salvaged: AtomicU64,
-    pub(crate) lost: AtomicU64,
-}
-
-impl Counted {
-    pub(crate) fn admitted(&self) {
-        self.admitted.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn evicted(&self) {
-        self.evicted.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn written_back(&self) {
-        self.written_back.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// What came of writing pages back.
+/// The outcome of writing pages back.
 #[derive(Default)]
 struct Tried {
     /// Files that did not take a page.
     refused: BTreeSet<FileId>,
     /// Files that this host does not have at hand.
     unknown: BTreeSet<FileId>,
-    /// What the first of the files said that refused.
+    /// The error of the first file that refused.
     error: Option<Error>,
 }
 
@@ -163,12 +98,12 @@ impl Tried {
     }
 }
 
-/// What the background work remembers.
+/// The memory of the background work.
 #[derive(Default)]
 pub(crate) struct Upkeep {
     last: Duration,
-    /// Pages that were dirty when it last looked.
-    dirty: BTreeSet<Key>,
+    /// Pages that were dirty when it last looked, and when each was found so first.
+    dirty: BTreeMap<Key, Duration>,
     /// The last host that died whose files were looked after.
     pub(crate) dead: Option<Stay>,
 }
@@ -277,15 +212,9 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         self.objects().memory()
     }
 
-    /// What this host has done.
+    /// This host's counters.
     pub fn counts(&self) -> Counts {
-        Counts {
-            admitted: self.counted.admitted.load(Ordering::Relaxed),
-            evicted: self.counted.evicted.load(Ordering::Relaxed),
-            written_back: self.counted.written_back.load(Ordering::Relaxed),
-            salvaged: self.counted.salvaged.load(Ordering::Relaxed),
-            lost: self.counted.lost.load(Ordering::Relaxed),
-        }
+        self.counted.sum()
     }
 
     /// Size and time of a file as all hosts see them, if it is in the cache; otherwise they are
@@ -304,7 +233,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     /// # Errors
     /// [`Error::Backing`], [`Error::Stalled`], [`Error::Objects`].
     pub fn read(&self, file: FileId, offset: u64, into: &mut [u8]) -> Result<usize, Error> {
-        self.wait(|| {
+        let read = self.wait(|| {
             let head = match self.head(file)? {
                 Ok(head) => head,
                 Err(holder) => return Ok(Err(holder)),
@@ -330,7 +259,16 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
                 && memory.check(sites::READ_SIZE, same_end)
                 && again.map_or(Ok(true), |again| self.ends_there(file, &again))?;
             Ok(if good { Ok(bytes as usize) } else { Err(self.seat()) })
-        })
+        })?;
+        self.count_asked(offset, read);
+        Ok(read)
+    }
+
+    /// Counts the pages of so many bytes.
+    fn count_asked(&self, offset: u64, bytes: usize) {
+        let end = offset.saturating_add(bytes as u64);
+        let pages = end.div_ceil(self.page_bytes).saturating_sub(offset / self.page_bytes);
+        Counted::add(&self.counted.asked, pages);
     }
 
     /// Writes all of `bytes` at `offset`; the file grows as needed. Bytes within one page are
@@ -358,6 +296,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
                 }
             })?;
         }
+        self.count_asked(offset, bytes.len());
         Ok(())
     }
 
@@ -408,6 +347,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
             }
         }
         alone.release(offset + bytes.len() as u64)?;
+        self.count_asked(offset, bytes.len());
         Ok(offset)
     }
 
@@ -622,15 +562,33 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
             std::mem::take(&mut upkeep.dirty)
         };
         let dirty: BTreeSet<Key> = self.dirty_pages()?.into_iter().collect();
-        let tried = self.try_write_back(dirty.intersection(&old).copied())?;
-        let again = |key: &Key| !old.contains(key) || tried.left_out(key.file);
-        self.upkeep.lock().dirty = dirty.iter().copied().filter(again).collect();
+        let still = dirty.iter().copied().filter(|key| old.contains_key(key));
+        let tried = self.try_write_back(still)?;
+        let again = |key: Key| match old.get(&key) {
+            None => Some((key, now)),
+            Some(&since) => tried.left_out(key.file).then_some((key, since)),
+        };
+        self.upkeep.lock().dirty = dirty.iter().copied().filter_map(again).collect();
+        Counted::add(&self.counted.refused, tried.refused.len() as u64);
         self.limit.set_refused(tried.refused);
         let mut outcome = tried.error.map_or(Ok(()), Err);
         // A file that takes no pages is in nobody's way.
         outcome = outcome.and(self.drop_gone(&tried.unknown).map(drop));
         outcome = outcome.and(self.end_put_off());
         outcome.and(self.look_after_the_dead())
+    }
+
+    /// How many pages are dirty: of all hosts where [`Pages::reach`] tells so. It looks at all
+    /// dirty bits.
+    pub fn dirty_count(&self) -> u64 {
+        self.pages.dirty_count()
+    }
+
+    /// How long the page has been dirty that is so for longest, as [`tidy`](Self::tidy) found it;
+    /// zero if none was then.
+    pub fn dirty_for(&self) -> Duration {
+        let oldest = self.upkeep.lock().dirty.values().min().copied();
+        oldest.map_or(Duration::ZERO, |since| self.memory().uptime().saturating_sub(since))
     }
 
     /// Repeats `attempt` until it comes to something, which it tells from the host that is in the

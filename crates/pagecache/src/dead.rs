@@ -28,8 +28,12 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         if dead == self.upkeep.lock().dead || !cleared_up || !keeps {
             return Ok(());
         }
+        let heads = self.heads()?;
+        // Also files of which no page is dirty: nobody would look for them again.
+        let unused = heads.iter().copied().filter(|&file| !self.backing.knows(file)).collect();
+        self.drop_gone(&unused)?;
         let dirty = self.dirty_pages()?;
-        let held = self.held_by_the_dead()?;
+        let held = self.held_by_the_dead(&heads)?;
         let files: BTreeSet<FileId> = dirty.iter().map(|key| key.file).chain(held).collect();
         let (known, unknown): (BTreeSet<_>, BTreeSet<_>) =
             files.into_iter().partition(|&file| self.backing.knows(file));
@@ -57,23 +61,29 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         Ok(())
     }
 
-    /// Files that a dead host had alone, or may not have written to where it made them longer.
-    fn held_by_the_dead(&self) -> Result<Vec<FileId>, Error> {
+    /// The files whose heads are in the cache.
+    fn heads(&self) -> Result<Vec<FileId>, Error> {
         let (mut heads, mut cursor) = (Vec::new(), 0);
         loop {
             cursor = self.objects().scan(cursor, |key| {
-                heads.extend(Key::decode(key).filter(|key| key.block().is_none()));
+                let head = Key::decode(key).filter(|key| key.block().is_none());
+                heads.extend(head.map(|key| key.file));
             })?;
             if cursor == 0 {
-                break;
+                return Ok(heads);
             }
         }
+    }
+
+    /// Those of them that a dead host had alone, or may not have written to where it made them
+    /// longer.
+    fn held_by_the_dead(&self, heads: &[FileId]) -> Result<Vec<FileId>, Error> {
         let mut held = Vec::new();
-        for key in heads {
-            let head = self.peek(key.file)?.map(|(head, _)| head);
+        for &file in heads {
+            let head = self.peek(file)?.map(|(head, _)| head);
             let left =
                 |head: Head| head.is_held() && self.is_left(&head) || self.is_doubtful(&head);
-            held.extend(head.is_some_and(left).then_some(key.file));
+            held.extend(head.is_some_and(left).then_some(file));
         }
         Ok(held)
     }

@@ -1,4 +1,4 @@
-//! What can go wrong with a file.
+//! Errors of operations on files.
 
 use std::io;
 
@@ -16,7 +16,7 @@ pub enum Error {
         "the pod holds files of another directory ({pods} on the host that came first) than {own}; give all hosts the same one, or create another pod"
     )]
     OtherFiles {
-        /// What the first host calls the pod's.
+        /// The first host's name of the pod's directory.
         pods: String,
         /// This host's.
         own: String,

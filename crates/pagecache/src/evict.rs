@@ -9,6 +9,7 @@ use tombolo_sharing::Scheme;
 
 use crate::cache::{Backing, PageCache};
 use crate::clock::MOST;
+use crate::counts::Counted;
 use crate::key::Key;
 use crate::pages::Pages;
 use crate::{Error, FileId, sites};
@@ -26,7 +27,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
 
     /// Evicts some objects because there is no room, as `full` says, unless there are none at all.
     pub(crate) fn after_making_room(&self, full: Error) -> Result<(), Error> {
-        // What cannot be evicted here and now, others may be using or writing back.
+        // Other hosts may be using, or writing back, pages that cannot be evicted here and now.
         let evicted = self.make_room(self.batch())?;
         // One of them says what is below.
         let fixed = u64::from(self.backing.below().is_some());
@@ -104,7 +105,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         }
         let evicted = self.pages.delete_unless_dirty(key)?;
         if evicted {
-            self.counted.evicted();
+            Counted::add(&self.counted.evicted, 1);
         }
         Ok(evicted)
     }
@@ -168,7 +169,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     /// The pages of a file that may be in the cache, from `first` on and before `last`.
     pub(crate) fn pages_of(&self, file: FileId, first: u64, last: u64) -> Result<Vec<Key>, Error> {
         let wanted = first..last.max(first);
-        // What takes fewer looks: at each page there may be, or at all that are in the cache.
+        // The way that takes fewer looks: at each page there may be, or at all that are in the
+        // cache.
         if last.saturating_sub(first) <= self.objects().object_count()? {
             return Ok(wanted.map(|block| Key::page(file, block)).collect());
         }

@@ -35,7 +35,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         Ok(others)
     }
 
-    /// What has become of a file, as far as its head in the cache shows.
+    /// The fate of a file, as far as its head in the cache shows.
     pub(crate) fn fate_of(&self, file: FileId) -> Result<Fate, Error> {
         let handle = self.handle_of(file)?;
         Ok(handle.map_or(Fate::Unknown, |handle| self.backing.fate(&handle)))

@@ -35,7 +35,7 @@ use crate::{Attributes, Error, FileId, Handle, NO_HANDLE, sites};
 /// Bytes of what changes of a head.
 pub(crate) const HEAD_BYTES: usize = 48;
 
-/// What is to be kept of a file: all that is there.
+/// The size up to which a file is kept: all of it.
 pub(crate) const ALL: u64 = u64::MAX;
 
 /// How long a file's time of modification may lag behind a write: like a kernel's clock tick.
@@ -97,7 +97,7 @@ impl Head {
     }
 }
 
-/// What came of telling a file that a page of it is written.
+/// The outcome of telling a file that a page of it is written.
 pub(crate) enum Told {
     /// It knows.
     Yes,
@@ -452,7 +452,8 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         self.evict_as_of(&key, version)
     }
 
-    fn evict_as_of(&self, key: &[u8], version: Version) -> Result<bool, Error> {
+    /// Takes an object out of the cache if it still has that version; whether it did.
+    pub(crate) fn evict_as_of(&self, key: &[u8], version: Version) -> Result<bool, Error> {
         match self.objects().delete_version(key, version) {
             Err(tombolo_sharing::Error::Changed) => Ok(false),
             deleted => Ok(deleted?),

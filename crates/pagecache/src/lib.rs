@@ -42,6 +42,7 @@ mod backing;
 mod below;
 mod cache;
 mod clock;
+mod counts;
 mod dead;
 mod error;
 mod evict;
@@ -60,7 +61,8 @@ mod uses;
 
 pub use backing::{Attributes, Backing, Fate, FileId, Handle, NO_HANDLE};
 pub use below::Below;
-pub use cache::{Counts, Options, PAGE_BYTES, PageCache};
+pub use cache::{Options, PAGE_BYTES, PageCache};
+pub use counts::Counts;
 pub use error::Error;
 pub use head::Stamp;
 pub use in_header::InHeader;

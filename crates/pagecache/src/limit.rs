@@ -25,7 +25,7 @@ use crate::{Error, FileId};
 /// A host counts again when it has written to this part of the pages that may be dirty.
 const SHARE: u64 = 16;
 
-/// What a host knows of how much is dirty.
+/// A host's knowledge of how much is dirty.
 pub(crate) struct Limit<P: Pages> {
     /// Pages that may be dirty.
     most: u64,

@@ -2,13 +2,17 @@
 //!
 //! ```text
 //! page   word (8 bytes) | bytes
-//! word   how many bytes belong to the file, as far as this page knows (63 bits) | mark
+//! word   how many bytes belong to the file, as far as this page knows (62 bits) | blank | mark
 //! ```
 //!
 //! Bytes beyond that length are zeros, and nobody reads beyond the file's size. So a page says
 //! itself what of it has to be in its file: writing it back takes its lock, and nothing else. The
 //! mark says that the page was written since it was admitted; or, where marks are in pages, that it
 //! is dirty.
+//!
+//! A *blank* page holds zeros in place of what the file has. A writer admits one that is about to
+//! write all of it, so the file is not read. Until that write, any other host that finds the page
+//! takes it out of the cache again, and so does one that finds it after the writer's death.
 
 use std::io;
 use std::sync::Arc;
@@ -17,7 +21,8 @@ use tombolo_memory::Memory;
 use tombolo_objects::{WriteBack, WriteGuard};
 use tombolo_sharing::{Guard, Guarded, Scheme};
 
-use crate::cache::{Backing, Counted, PageCache};
+use crate::cache::{Backing, PageCache};
+use crate::counts::Counted;
 use crate::head::Told;
 use crate::key::Key;
 use crate::pages::{Held, Pages};
@@ -25,11 +30,21 @@ use crate::{Error, FileId, sites};
 
 pub(crate) const WORD_BYTES: u64 = 8;
 
-/// What of a page's word is the length.
-pub(crate) const LENGTH: u64 = (1 << 63) - 1;
+/// The bits of a page's word that are the length.
+pub(crate) const LENGTH: u64 = (1 << 62) - 1;
+const BLANK: u64 = 1 << 62;
 pub(crate) const MARK: u64 = 1 << 63;
 
-/// What came of writing a piece of a file.
+/// The content of a page that is admitted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Admit {
+    /// The bytes of the file.
+    Read,
+    /// Nothing: its writer is about to write all of it.
+    Blank,
+}
+
+/// The outcome of writing a piece of a file.
 pub(crate) enum Stored {
     /// It is written.
     Yes,
@@ -93,11 +108,11 @@ impl<B: Backing> PageWriteBack<B> {
         }
         let bytes = page_of_file(page, self.page_bytes).map_err(io::Error::other)?;
         memory.step();
-        // What a dead host had added may have been undone, and the mark still be there.
+        // The bytes that a dead host had added may have been undone, and the mark still be there.
         if !bytes.is_empty() {
             self.backing.write(key.file, block * self.page_bytes, &bytes)?;
         }
-        self.counted.written_back();
+        Counted::add(&self.counted.written_back, 1);
         if first {
             clear_dirty(page).map_err(io::Error::other)?;
         }
@@ -113,11 +128,15 @@ fn page_of_file(page: &mut impl Guard, page_bytes: u64) -> Result<Vec<u8>, tombo
     Ok(bytes)
 }
 
-/// What a page begins with.
+/// The first word of a page.
 pub(crate) fn word(page: &mut impl Guard) -> Result<u64, tombolo_sharing::Error> {
     let mut word = [0; WORD_BYTES as usize];
     page.read(0, &mut word)?;
-    Ok(u64::from_le_bytes(word))
+    Ok(decode_word(&word))
+}
+
+fn decode_word(page: &[u8]) -> u64 {
+    page.iter().take(WORD_BYTES as usize).rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
 }
 
 impl<M: Memory, B: Backing> WriteBack<M> for PageWriteBack<B> {
@@ -152,11 +171,31 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         let key = Key::page(file, piece.block);
         self.clock.touch(key);
         let offset = WORD_BYTES + piece.within;
-        if self.objects().read_bytes(&key.bytes(), offset, into)?.is_some() {
+        if self.objects().read_bytes(&key.bytes(), offset, into)?.is_none() {
+            self.admit(file, epoch, piece.block, Admit::Read)?;
+            return Ok(false);
+        }
+        // A blank page reads as zeros, so nothing else needs a look at its word.
+        if into.iter().any(|&byte| byte != 0) || !self.memory().keeps(sites::READ_BLANK) {
             return Ok(true);
         }
-        self.admit(file, epoch, piece.block)?;
-        Ok(false)
+        self.load_zeros(key, offset, into)
+    }
+
+    /// Reads a piece of a page that may be blank, together with the page's word; whether it did. A
+    /// blank page is taken out of the cache.
+    #[cold]
+    fn load_zeros(&self, key: Key, offset: u64, into: &mut [u8]) -> Result<bool, Error> {
+        let mut page = vec![0; offset as usize + into.len()];
+        let Some(version) = self.objects().read_bytes(&key.bytes(), 0, &mut page)? else {
+            return Ok(false);
+        };
+        if decode_word(&page) & BLANK != 0 {
+            self.evict_as_of(&key.bytes(), version)?;
+            return Ok(false);
+        }
+        into.copy_from_slice(&page[offset as usize..]);
+        Ok(true)
     }
 
     /// Writes a piece of a file whose epoch is `epoch`. With `tell` the file learns of it;
@@ -173,11 +212,22 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         self.clock.touch(key);
         let mut guard = match self.objects().write_start(&key.bytes()) {
             Err(tombolo_sharing::Error::NotFound) => {
-                self.admit(file, epoch, piece.block)?;
+                let is_whole = piece.bytes == self.page_bytes;
+                let admit = if is_whole { Admit::Blank } else { Admit::Read };
+                self.admit(file, epoch, piece.block, admit)?;
                 return Ok(Stored::Changed);
             }
             guard => guard?,
         };
+        let memory = self.memory();
+        let found = word(&mut guard)?;
+        let fills = piece.bytes == self.page_bytes || found & BLANK == 0;
+        if !memory.check(sites::WRITE_BLANK, fills) {
+            drop(guard);
+            // The page's content does not matter: it leaves the cache.
+            self.load_zeros(key, WORD_BYTES, &mut [])?;
+            return Ok(Stored::Changed);
+        }
         let end = piece.within + piece.bytes;
         if tell {
             match self.tell(file, epoch, piece.block * self.page_bytes + end)? {
@@ -186,11 +236,9 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
                 Told::NotNow => return Ok(Stored::TakesAlone),
             }
         }
-        let memory = self.memory();
         guard.write(WORD_BYTES + piece.within, bytes)?;
-        let found = word(&mut guard)?;
         if end > found & LENGTH && memory.keeps(sites::WRITE_LENGTH) {
-            guard.write(0, &(end | found & !LENGTH).to_le_bytes())?;
+            guard.write(0, &(end | found & MARK).to_le_bytes())?;
         }
         if memory.keeps(sites::WRITE_MARK_FIRST) {
             if memory.keeps(sites::WRITE_MARK) {
@@ -223,7 +271,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
     /// The page is looked for, read from the file and created under a latch. If two could do so at
     /// once, one of them might create what it has read before the other's page was written, written
     /// back and evicted.
-    fn admit(&self, file: FileId, epoch: u64, block: u64) -> Result<(), Error> {
+    fn admit(&self, file: FileId, epoch: u64, block: u64, how: Admit) -> Result<(), Error> {
         let (key, memory) = (Key::page(file, block), self.memory());
         let _latch = self.latch(self.latch_of(key))?;
         let there = self.objects().stat(&key.bytes())?.is_some();
@@ -241,9 +289,16 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         let offset = block * self.page_bytes;
         // While the epoch is the same, the file below is no longer than its head says.
         let is_new = same && now.is_some_and(|head| offset >= head.size);
-        let read = if is_new { 0 } else { self.backing.read(file, offset, bytes)? };
-        length.copy_from_slice(&(read as u64).to_le_bytes());
-        self.counted.admitted();
+        let word = if is_new {
+            0
+        } else if how == Admit::Blank {
+            BLANK
+        } else {
+            Counted::add(&self.counted.admitted, 1);
+            self.backing.read(file, offset, bytes)? as u64
+        };
+        length.copy_from_slice(&word.to_le_bytes());
+        Counted::add(&self.counted.missed, 1);
         match self.create(key, &page) {
             Err(Error::Objects(tombolo_sharing::Error::Exists)) => Ok(()),
             created => created,

@@ -25,7 +25,7 @@ use crate::key::Key;
 use crate::page::{LENGTH, MARK, PageWriteBack, WORD_BYTES};
 use crate::{Error, FileId, sites};
 
-/// What is known of a file.
+/// The facts of a file.
 #[derive(Default)]
 struct Remains {
     head: Option<Head>,

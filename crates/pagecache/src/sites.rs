@@ -23,11 +23,15 @@ tombolo_memory::sites! {
     READ_SIZE = "pagecache.read.size";
     /// A write counts only if the file has not been cut since it began.
     WRITE_EPOCH = "pagecache.write.epoch";
+    /// A read does not count that finds a page blank, which is to be written whole.
+    READ_BLANK = "pagecache.read.blank";
+    /// Nor is a part of a blank page written.
+    WRITE_BLANK = "pagecache.write.blank";
     /// A page knows how many of its bytes belong to the file.
     WRITE_LENGTH = "pagecache.write.length";
-    /// What a dead host was at that had a file alone is ended.
+    /// The operation of a dead host that had a file alone is ended.
     HELD_BY_DEAD = "pagecache.held.by-dead";
-    /// What it had not ended is taken out of the file.
+    /// The bytes of an operation that it had not ended are taken out of the file.
     DEAD_KEEP = "pagecache.dead.keep";
     /// A file that a dead host made longer ends where pages say.
     GROWN_BY_DEAD = "pagecache.grown.by-dead";
@@ -39,7 +43,7 @@ tombolo_memory::sites! {
     WRITE_MARK = "pagecache.write.mark";
     /// A page says that it was written.
     WRITE_WRITTEN = "pagecache.write.written";
-    /// What a dead host wrote to a file that nobody else has at hand is brought there.
+    /// A dead host's writes to a file that no other host has at hand are brought there.
     DEAD_FILES = "pagecache.dead.files";
     /// Pages of a file that has neither a name nor a user leave the cache.
     GONE_FILES = "pagecache.gone.files";

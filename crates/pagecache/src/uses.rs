@@ -4,6 +4,7 @@ use tombolo_sharing::Scheme;
 
 use crate::backing::Fate;
 use crate::cache::{Backing, PageCache};
+use crate::counts::Counted;
 use crate::head::ALL;
 use crate::pages::Pages;
 use crate::{Error, FileId};
@@ -49,7 +50,7 @@ impl<P: Pages, B: Backing> PageCache<P, B> {
         for key in self.pages_of(file, 0, ALL)? {
             let clean = self.patiently(|| self.pages.delete_unless_dirty(key))?;
             if clean {
-                self.counted.evicted();
+                Counted::add(&self.counted.evicted, 1);
             }
             dirty |= !clean && self.objects().stat(&key.bytes())?.is_some();
         }

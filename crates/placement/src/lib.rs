@@ -20,7 +20,7 @@ use std::fmt::Debug;
 pub use policy::{BreakEven, Recency, Thresholds};
 pub use thrash::{Thrash, Turn};
 
-/// What the caller has seen of a thing since its window began.
+/// The accesses to a thing that the caller has seen since its window began.
 ///
 /// The window is the caller's choice. A caller that begins a new one at each hand-over leaves
 /// `others` at 0. Counts may be saturated: no policy needs one beyond a break-even point.
@@ -44,7 +44,7 @@ impl Profile {
     }
 }
 
-/// What accesses and moves cost, all in one unit of the caller's, such as nanoseconds.
+/// The costs of accesses and moves, all in one unit of the caller's, such as nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
     /// An access to the thing in far memory.

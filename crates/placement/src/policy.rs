@@ -29,7 +29,7 @@ impl Placement for Thresholds {
     }
 }
 
-/// What TPP and NOMAD do: a thing that is seen a second time is brought, whatever that costs.
+/// The policy of TPP and NOMAD: a thing that is seen a second time is brought, whatever that costs.
 ///
 /// It is never given back by a decision. The caller does so when near memory runs short.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,12 +63,12 @@ impl Placement for BreakEven {
     }
 }
 
-/// What the reads would have saved in near memory.
+/// The cost that the reads would have saved in near memory.
 fn gain(seen: &Profile, costs: &Costs) -> u64 {
     u64::from(seen.reads).saturating_mul(costs.far.saturating_sub(costs.near))
 }
 
-/// What it would have cost to have the thing in near memory for these reads.
+/// The cost of having had the thing in near memory for these reads.
 fn price(seen: &Profile, costs: &Costs) -> u64 {
     let give_back = if seen.writes > 0 { costs.give_back } else { 0 };
     let moves = 1 + u64::from(seen.others);

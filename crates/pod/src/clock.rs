@@ -66,7 +66,7 @@ pub struct Clocks(Vec<OtherClock>);
 #[derive(Debug)]
 struct OtherClock {
     host: u8,
-    /// What it has told last.
+    /// The last time that it has told.
     told: u64,
     /// By how much it was ahead then, once it has told something while this looked.
     ahead_ms: Option<i64>,

@@ -1,4 +1,4 @@
-//! What lives in a pod: an entry of 32 words for each area, behind the superblock.
+//! The directory of a pod's areas: an entry of 32 words for each area, behind the superblock.
 //!
 //! ```text
 //! word  0      kind, eight letters
@@ -7,6 +7,7 @@
 //! words 4, 5   LNR: start, bytes
 //! words 6..9   log: shards, entries of a ring, entries of a segment
 //! words 9..25  the tenant's parameters
+//! word  25     bytes of LNR that are populated on demand
 //! word  31     checksum of the others
 //! ```
 //!
@@ -20,6 +21,7 @@ use crate::layout::{AreaLayout, ENTRY_LINES, Kind, PARAMETERS, Stretch};
 const WORDS: usize = 32;
 const CHECKSUM: usize = WORDS - 1;
 const FIRST_PARAMETER: usize = 9;
+const ON_DEMAND: usize = FIRST_PARAMETER + PARAMETERS;
 
 fn entry(number: usize) -> ScrAddr<u64> {
     ScrAddr::new((1 + number as u64) * ENTRY_LINES * LINE_BYTES)
@@ -58,6 +60,7 @@ fn encode(area: &AreaLayout) -> [u64; WORDS] {
     let mut words = [0; WORDS];
     words[..fixed.len()].copy_from_slice(&fixed);
     words[FIRST_PARAMETER..][..PARAMETERS].copy_from_slice(&area.parameters);
+    words[ON_DEMAND] = area.on_demand;
     words[CHECKSUM] = checksum(&words);
     words
 }
@@ -72,6 +75,7 @@ fn decode(words: &[u64; WORDS]) -> AreaLayout {
         ring_entries: words[7],
         segment_entries: words[8],
         parameters: std::array::from_fn(|at| words[FIRST_PARAMETER + at]),
+        on_demand: words[ON_DEMAND],
     }
 }
 
@@ -94,6 +98,7 @@ mod tests {
             ring_entries: 64,
             segment_entries: 128,
             parameters: std::array::from_fn(|at| at as u64 * 7),
+            on_demand: 1 << 20,
         };
         let mut words = encode(&area);
         assert_eq!(decode(&words), area);

@@ -1,6 +1,7 @@
-//! What can go wrong with a pod as a whole.
+//! Errors of a pod as a whole.
 
 use crate::layout::Kind;
+use crate::qualification::Verdict;
 
 /// Why a pod cannot be formatted, opened or joined.
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +36,7 @@ pub enum PodError {
     Spec {
         /// The spec.
         spec: String,
-        /// What is wrong with it.
+        /// The fault.
         reason: String,
     },
     /// There is a pod where one is to be created.
@@ -65,6 +66,25 @@ pub enum PodError {
         host: u8,
         /// Its process.
         pid: u64,
+    },
+    /// The memory is known not to do what the pod needs.
+    #[error(
+        "{spec} cannot hold a pod for several hosts: qualified as \"{verdict}\", and a pod needs memory that is \"{}\"; `tombolo qualify {spec}` tries it again, and --trust-me goes on all the same",
+        Verdict::CoherentWithAtomics
+    )]
+    NotAllowed {
+        /// Where.
+        spec: String,
+        /// The verdict on it.
+        verdict: Verdict,
+    },
+    /// The memory holds something that leaves no room to try it.
+    #[error("{spec} cannot be tried: {reason}")]
+    CannotTry {
+        /// Where.
+        spec: String,
+        /// Why, and what to do.
+        reason: &'static str,
     },
     /// Processes of this machine use the memory.
     #[error("{spec} is in use: hosts of this machine have it open; stop them first")]
@@ -99,9 +119,9 @@ pub enum PodError {
     /// The pod has no area for what is to be used in it.
     #[error("the pod has no area for {kind} ({}); create a pod with one", list(there))]
     NoArea {
-        /// What is to be used.
+        /// The kind of tenant that is to be used.
         kind: Kind,
-        /// What the pod has areas for.
+        /// The kinds of the pod's areas.
         there: Vec<String>,
     },
     /// The tenant of an area was made by another version.
@@ -109,7 +129,7 @@ pub enum PodError {
         "the pod's area for {kind} has format version {found}, this program reads {expected}; use the program that made it, or create the pod anew"
     )]
     AreaVersion {
-        /// What lives in the area.
+        /// The kind of the area's tenant.
         kind: Kind,
         /// The version found.
         found: u64,
@@ -141,16 +161,16 @@ pub enum PodError {
         host: u8,
         /// Its process.
         pid: u64,
-        /// What it does.
+        /// The other host's action.
         doing: &'static str,
-        /// What lives in the area.
+        /// The kind of the area's tenant.
         kind: Kind,
         /// How long the wait was, in milliseconds.
         waited_ms: u64,
     },
 }
 
-/// What can be done about hosts that were fenced, if there are such.
+/// The remedy for hosts that were fenced, if there are such.
 fn about_fenced(place: &str, fenced: &[u8]) -> String {
     let Some(first) = fenced.first() else { return String::new() };
     let names: Vec<String> = fenced.iter().map(u8::to_string).collect();

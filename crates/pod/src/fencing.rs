@@ -45,7 +45,7 @@ pub struct Stay {
 /// The bit of an end or cleanup word.
 const GONE: u64 = 1;
 
-/// What a cleanup word says of its stay.
+/// The part of a cleanup word that is about its stay.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Cleanup {
     /// The host that clears up.
@@ -55,7 +55,7 @@ struct Cleanup {
 }
 
 impl Cleanup {
-    /// What `word` says of `stay`: nothing, if it is about another one.
+    /// The meaning of `word` for `stay`: nothing, if it is about another one.
     fn of(stay: Stay, word: u64) -> Self {
         let low = about(word, stay).unwrap_or(0);
         let by = (low >> 8 & 0xff).checked_sub(1).map(|host| host as u8);
@@ -244,7 +244,7 @@ const LOOKS: u32 = 12;
 /// may wait for a processor.
 const BUSY: u32 = 40;
 
-/// What one host has seen of the others' signs of life. Shared by its threads.
+/// One host's observations of the others' signs of life. Shared by its threads.
 pub struct Watch {
     signs: Box<[Mutex<Sign>]>,
 }

@@ -43,7 +43,7 @@ pub struct Heap<M: Memory> {
     own: HostMutex<M, Own>,
 }
 
-/// What this host has of it.
+/// This host's part of it.
 #[derive(Default)]
 struct Own {
     chunks: BTreeMap<u64, Chunk>,

@@ -51,7 +51,7 @@ pub(crate) const HEAD_BYTES: u64 = (1 + MAX_AREAS as u64) * ENTRY_LINES * LINE_B
 /// The line at which LNR's tables start: behind the superblock's twin.
 const LNR_TABLES: LnrAddr = LnrAddr::of_line(64);
 
-/// What lives in an area: up to eight letters, by which a host without its code can name it.
+/// The kind of an area's tenant: up to eight letters, by which a host without its code can name it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Kind(pub [u8; 8]);
 
@@ -105,7 +105,7 @@ impl Stretch {
 /// A table that is no area's.
 #[derive(Clone, Copy, Debug)]
 pub struct Table {
-    /// What it holds.
+    /// The name of its content.
     pub name: &'static str,
     /// Its first part.
     pub part: Stretch,
@@ -116,7 +116,7 @@ pub struct Table {
 /// The numbers that determine where an area's parts lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AreaLayout {
-    /// What lives in it.
+    /// The kind of its tenant.
     pub kind: Kind,
     /// The version of the tenant's own format.
     pub version: u64,
@@ -130,8 +130,13 @@ pub struct AreaLayout {
     pub ring_entries: u64,
     /// Entries of each host's segment of a log shard, a power of two.
     pub segment_entries: u64,
-    /// What the tenant says of its own part.
+    /// The tenant's own parameters.
     pub parameters: [u64; PARAMETERS],
+    /// Bytes at the end of its part of LNR that no memory is behind at first: the tenant has the
+    /// system put some there before it writes ([`Memory::populate`]).
+    ///
+    /// [`Memory::populate`]: tombolo_memory::Memory::populate
+    pub on_demand: u64,
 }
 
 /// The numbers that determine where everything in a pod lies.
@@ -151,7 +156,7 @@ pub struct Layout {
     pub areas: Vec<AreaLayout>,
 }
 
-/// What can be chosen about a pod as a whole; `None` leaves it to the plan.
+/// Options of a pod as a whole; `None` leaves a choice to the plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PodOptions {
     /// Hosts that may be in the pod at once, up to 64. Each takes some SCR and LNR, whether it is
@@ -161,7 +166,7 @@ pub struct PodOptions {
     pub mail_slots: Option<u64>,
 }
 
-/// What can be chosen about the log of an area; `None` leaves it to the plan.
+/// Options of an area's log; `None` leaves a choice to the plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogOptions {
     /// Shards, a power of two up to 16; 0 for a tenant without a log.
@@ -172,7 +177,7 @@ pub struct LogOptions {
     pub segment_entries: Option<u64>,
 }
 
-/// What a tenant may plan with.
+/// The memory that a tenant may plan with.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     /// Hosts that the pod is made for.
@@ -189,9 +194,13 @@ pub struct Budget {
     pub lnr: Stretch,
 }
 
+/// How many bytes at the end of a planned area's part of LNR the tenant populates itself.
+pub type OnDemand = fn(&Layout, &AreaLayout) -> u64;
+
 /// A tenant that a pod is to have an area for.
+#[derive(Clone, Copy)]
 pub struct AreaRequest<'a> {
-    /// What lives in it.
+    /// The kind of its tenant.
     pub kind: Kind,
     /// The version of the tenant's own format.
     pub version: u64,
@@ -203,6 +212,8 @@ pub struct AreaRequest<'a> {
     pub log: LogOptions,
     /// Plans the tenant's own part; on an error it says what does not fit.
     pub plan: &'a dyn Fn(Budget) -> Result<[u64; PARAMETERS], String>,
+    /// The memory that the tenant populates when it needs it; nothing unless given.
+    pub on_demand: Option<OnDemand>,
 }
 
 /// Where the tables of a pod start that are no area's.
@@ -343,6 +354,7 @@ impl Layout {
             ring_entries,
             segment_entries,
             parameters: [0; PARAMETERS],
+            on_demand: 0,
         };
         area.check_log()?;
         let places = self.area_places(&area);
@@ -354,6 +366,7 @@ impl Layout {
             scr: places.scr,
             lnr: places.lnr,
         })?;
+        area.on_demand = request.on_demand.map_or(0, |bytes| bytes(self, &area));
         Ok(area)
     }
 
@@ -377,6 +390,7 @@ impl Layout {
                 && area.scr.start.is_multiple_of(LINE_BYTES)
                 && area.lnr.start.is_multiple_of(LINE_BYTES)
                 && own.scr.start <= area.scr.end()
+                && area.on_demand <= area.lnr.end().saturating_sub(own.lnr.start)
                 && own.lnr.start <= area.lnr.end();
             if !in_order {
                 return Err(format!("its area of {} has no place", area.kind));
@@ -432,6 +446,12 @@ impl Layout {
     pub fn windows(&self) -> Stretch {
         let start = self.places().windows.offset();
         Stretch { start, bytes: self.hosts * self.window_bytes }
+    }
+
+    /// The parts of LNR that no memory is behind at first.
+    pub fn on_demand(&self) -> impl Iterator<Item = Stretch> {
+        let later = self.areas.iter().filter(|area| area.on_demand > 0);
+        later.map(|area| Stretch::from_range(area.lnr.end() - area.on_demand..area.lnr.end()))
     }
 
     /// Where the parts of `area` start.
@@ -574,6 +594,7 @@ mod tests {
             lnr_bytes: None,
             log,
             plan: &any,
+            on_demand: None,
         }
     }
 

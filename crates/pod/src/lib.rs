@@ -28,11 +28,13 @@ mod heap;
 mod layout;
 mod mailbox;
 mod mapped;
+mod qualification;
 mod roster;
 mod seats;
 mod sites;
 mod superblock;
 mod transfer;
+mod tried;
 
 pub use area::Area;
 pub use clock::{CLOCKS_AGREE_MS, Clocks, PodClock};
@@ -41,14 +43,18 @@ pub use fencing::{Stay, Watch};
 pub use heap::{Heap, HeapPlaces};
 pub use layout::{
     AreaLayout, AreaPlaces, AreaRequest, Budget, DEFAULT_HOSTS, Kind, Layout, LogOptions,
-    LogPlaces, MAX_AREAS, MAX_HOSTS, MAX_SEGMENT_ENTRIES, PARAMETERS, PodOptions, Stretch, Table,
-    power, power_of_two_within,
+    LogPlaces, MAX_AREAS, MAX_HOSTS, MAX_SEGMENT_ENTRIES, OnDemand, PARAMETERS, PodOptions,
+    Stretch, Table, power, power_of_two_within,
 };
 pub use mailbox::{MAX_ANSWER, MailSlots, Mailbox, PAYLOAD_BYTES, Reply, Request, Ticket};
 pub use mapped::{Plan, PodSpec, Sizes, administer, create, inspect, open, plan};
+pub use qualification::{
+    DETAILS, Flaw, Qualification, RECORD_LINES, TRIED_LINES, TRIED_WORDS, Verdict,
+};
 pub use roster::{Enrolment, Leave, Membership, Phase};
 pub use seats::{Seat, SeatState};
 pub use sites::ALL as SITES;
 pub use superblock::{FORMAT_VERSION, Identity, Pod};
 pub use transfer::{Giver, Taker};
+pub use tried::{TriedPlace, tried_memory};
 pub use uuid::Uuid;

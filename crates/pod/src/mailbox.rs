@@ -54,7 +54,7 @@ const POSTED: u64 = 1;
 const TAKEN: u64 = 2;
 const ANSWERED: u64 = 3;
 
-/// What a slot's word says.
+/// The state in a slot's word.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Status {
     state: u64,
@@ -166,7 +166,7 @@ pub struct Mailbox<M> {
 pub struct Request {
     /// The host that asks.
     pub from: u8,
-    /// What it wants.
+    /// The request's content.
     pub payload: [u8; PAYLOAD_BYTES],
     slot: u64,
     taken: u64,

@@ -7,18 +7,19 @@
 
 use std::fmt;
 use std::io::ErrorKind;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tombolo_memory::{Backing, Mapped, MemoryError, MemorySpec, Source, Window, format_size};
+use tombolo_memory::{Backing, Mapped, MemoryError, MemorySpec, Room, Source, Window, format_size};
 
-use crate::layout::HEAD_BYTES;
+use crate::layout::{HEAD_BYTES, Stretch};
 use crate::seats::SeatState;
 use crate::superblock::{self, SUPERBLOCK_BYTES};
-use crate::{Layout, Pod, PodError};
+use crate::{Layout, Pod, PodError, Qualification, tried};
 
 /// How long to wait for a pod that somebody else is creating.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -36,6 +37,8 @@ pub struct PodSpec {
     pub scr: MemorySpec,
     /// The memory that LNR is in, if it is another.
     pub lnr: Option<MemorySpec>,
+    /// Use it even if it is [known](crate::Qualification) not to do what a pod needs.
+    pub trusted: bool,
 }
 
 impl PodSpec {
@@ -44,14 +47,41 @@ impl PodSpec {
         MemorySpec::path(path).into()
     }
 
-    fn memories(&self) -> impl Iterator<Item = &MemorySpec> {
+    /// The same, to be used even if the memory is known not to do what a pod needs.
+    #[must_use]
+    pub fn trusted(self, trusted: bool) -> Self {
+        Self { trusted, ..self }
+    }
+
+    /// Whether hosts of other machines may have this memory, as far as that is known.
+    ///
+    /// # Errors
+    /// [`PodError::Memory`] if it cannot be looked at.
+    pub fn is_between_machines(&self) -> Result<bool, PodError> {
+        let backings = self.memories().map(Backing::open).collect::<Result<Vec<_>, _>>()?;
+        Ok(backings.iter().any(|backing| !backing.is_local()))
+    }
+
+    /// Refuses memory that is known not to do what a pod needs.
+    fn check_qualified(&self, found: Option<&Qualification>) -> Result<(), PodError> {
+        match found {
+            Some(&Qualification { verdict, .. })
+                if !self.trusted && !verdict.allows_hardware_scr() =>
+            {
+                Err(PodError::NotAllowed { spec: self.to_string(), verdict })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn memories(&self) -> impl Iterator<Item = &MemorySpec> {
         [&self.scr].into_iter().chain(&self.lnr)
     }
 }
 
 impl From<MemorySpec> for PodSpec {
     fn from(scr: MemorySpec) -> Self {
-        Self { scr, lnr: None }
+        Self { scr, lnr: None, trusted: false }
     }
 }
 
@@ -63,7 +93,7 @@ impl FromStr for PodSpec {
             Some((scr, lnr)) => (scr.parse()?, Some(lnr.parse()?)),
             None => (text.parse()?, None),
         };
-        let spec = Self { scr, lnr };
+        let spec = Self { scr, lnr, trusted: false };
         if spec
             .lnr
             .as_ref()
@@ -92,6 +122,9 @@ pub struct Sizes {
     pub lnr_bytes: Option<u64>,
     /// Overwrite what is there.
     pub force: bool,
+    /// Create it even if there is less room than it may come to take. A host that finds no more
+    /// room then is told so as if the pod were full.
+    pub sparse: bool,
 }
 
 /// Plans a layout for so many bytes of SCR and of LNR.
@@ -104,7 +137,7 @@ pub type Plan<'a> = &'a dyn Fn(u64, u64) -> Result<Layout, PodError>;
 /// [`PodError::TooSmall`], [`PodError::Memory`]. What was there before is still there, and files
 /// that were not there are gone again.
 pub fn create(spec: &PodSpec, sizes: Sizes, plan: Plan<'_>) -> Result<Pod<Mapped>, PodError> {
-    let mut backings = Vec::new();
+    let (mut backings, mut there) = (Vec::new(), Vec::new());
     // Dropped first: files are removed while they are still locked.
     let mut made = MadeFiles::default();
     for memory in spec.memories() {
@@ -114,14 +147,20 @@ pub fn create(spec: &PodSpec, sizes: Sizes, plan: Plan<'_>) -> Result<Pod<Mapped
         }
         if is_new {
             made.0.extend(backing.file_path().map(PathBuf::from));
-        } else if !sizes.force {
-            refuse_to_overwrite(spec, &backing)?;
+        } else {
+            there.push(backings.len());
         }
         backings.push(backing);
     }
+    let qualification = qualification(&backings)?;
+    for &number in there.iter().filter(|_| !sizes.force) {
+        refuse_to_overwrite(spec, &backings[number], qualification.is_some())?;
+    }
+    spec.check_qualified(qualification.as_ref())?;
     let layout = layout(&backings, Backing::natural_bytes, sizes, plan)?;
-    reserve(&mut backings, &layout)?;
+    reserve(&mut backings, &layout, if sizes.sparse { Room::Unchecked } else { Room::Checked })?;
     let pod = Pod::format(map(&backings, &layout)?, &layout)?;
+    qualification.inspect(|found| found.keep(pod.memory()));
     // Now that there is a pod, hosts may come.
     for backing in &backings {
         backing.try_lock_shared()?;
@@ -136,16 +175,21 @@ pub fn create(spec: &PodSpec, sizes: Sizes, plan: Plan<'_>) -> Result<Pod<Mapped
 /// As of [`create`], but for what only shows when room is taken.
 pub fn plan(spec: &PodSpec, sizes: Sizes, plan: Plan<'_>) -> Result<Layout, PodError> {
     let memories: Vec<&MemorySpec> = spec.memories().collect();
+    let mut there = Vec::new();
     for memory in &memories {
         if let Some(backing) = existing(memory)? {
             if !backing.try_lock_exclusive()? {
                 return Err(PodError::InUse { spec: spec.to_string() });
             }
-            if !sizes.force {
-                refuse_to_overwrite(spec, &backing)?;
-            }
+            there.push(backing);
         }
     }
+    let all = there.len() == memories.len();
+    let known = if all { qualification(&there)? } else { None };
+    for backing in there.iter().filter(|_| !sizes.force) {
+        refuse_to_overwrite(spec, backing, known.is_some())?;
+    }
+    spec.check_qualified(known.as_ref())?;
     let natural = |memory: &&MemorySpec| match (existing(memory)?, memory.bytes) {
         (Some(backing), _) => backing.natural_bytes(),
         (None, Some(bytes)) => Ok(bytes),
@@ -154,7 +198,7 @@ pub fn plan(spec: &PodSpec, sizes: Sizes, plan: Plan<'_>) -> Result<Layout, PodE
     layout(&memories, natural, sizes, plan)
 }
 
-/// What `spec` names, if it is there.
+/// The memory that `spec` names, if it is there.
 fn existing(spec: &MemorySpec) -> Result<Option<Backing>, MemoryError> {
     match Backing::open(spec) {
         Err(MemoryError::Os { reason, .. }) if reason.kind() == ErrorKind::NotFound => Ok(None),
@@ -165,7 +209,7 @@ fn existing(spec: &MemorySpec) -> Result<Option<Backing>, MemoryError> {
 /// Opens a pod, for a host to join.
 ///
 /// # Errors
-/// What is wrong with the pod or the memory: see [`PodError`].
+/// Errors of the pod or the memory: see [`PodError`].
 pub fn open(spec: &PodSpec) -> Result<Pod<Mapped>, PodError> {
     let backings = spec.memories().map(Backing::open).collect::<Result<Vec<_>, _>>()?;
     let alone = lock_alone_or_shared(spec, &backings[0])?;
@@ -175,7 +219,9 @@ pub fn open(spec: &PodSpec) -> Result<Pod<Mapped>, PodError> {
     // There is a moment without a lock in which somebody may create another pod; so only what is
     // found from here on counts.
     backings.iter().try_for_each(|backing| lock_shared(spec, backing))?;
-    attach(&backings)
+    let pod = attach(&backings)?;
+    spec.check_qualified(pod.qualification().as_ref())?;
+    Ok(pod)
 }
 
 /// Opens a pod to look at it, whether it was closed well or not. It takes no right to write, and
@@ -219,7 +265,8 @@ impl Drop for MadeFiles {
     }
 }
 
-fn refuse_to_overwrite(spec: &PodSpec, backing: &Backing) -> Result<(), PodError> {
+/// Refuses memory that holds something; nothing but a record of it, if it was `tried`.
+fn refuse_to_overwrite(spec: &PodSpec, backing: &Backing, tried: bool) -> Result<(), PodError> {
     let bytes = backing.bytes()?.min(SUPERBLOCK_BYTES);
     if bytes == 0 {
         return Ok(());
@@ -230,8 +277,18 @@ fn refuse_to_overwrite(spec: &PodSpec, backing: &Backing) -> Result<(), PodError
         Some(uuid) => Err(PodError::Exists { spec: spec.to_string(), uuid }),
         // A device is never empty, but it may be blank.
         None if backing.file_path().is_none() && is_blank => Ok(()),
+        None if is_blank && tried => Ok(()),
         None => Err(PodError::Occupied { path: backing.name() }),
     }
+}
+
+/// The record on memory in which a pod is about to be created, or replaced.
+fn qualification(backings: &[Backing]) -> Result<Option<Qualification>, PodError> {
+    if let Ok(pod) = attach(backings) {
+        return Ok(pod.qualification());
+    }
+    let of_lnr = backings.last().expect("a pod spec names one memory or two");
+    tried::record(of_lnr)
 }
 
 /// The layout in one memory or two, whose own sizes `natural` tells.
@@ -261,9 +318,17 @@ fn layout<T>(
     plan(scr.next_multiple_of(SPLIT_BYTES), lnr)
 }
 
-fn reserve(backings: &mut [Backing], layout: &Layout) -> Result<(), PodError> {
+/// Takes room for all but what tenants populate when they need it.
+fn reserve(backings: &mut [Backing], layout: &Layout, room: Room) -> Result<(), PodError> {
     let shares = shares(layout, backings.len());
-    backings.iter_mut().zip(shares).try_for_each(|(backing, bytes)| Ok(backing.reserve(bytes)?))
+    let lnr_start = if backings.len() == 1 { layout.scr_bytes } else { 0 };
+    let later = |part: Stretch| lnr_start + part.start..lnr_start + part.end();
+    let later: Vec<Range<u64>> = layout.on_demand().map(later).collect();
+    let last = backings.len() - 1;
+    for (number, (backing, bytes)) in backings.iter_mut().zip(shares).enumerate() {
+        backing.reserve_but(bytes, if number == last { &later } else { &[] }, room)?;
+    }
+    Ok(())
 }
 
 /// How many bytes of each of its `memories` a pod takes.
@@ -291,7 +356,7 @@ fn map(backings: &[Backing], layout: &Layout) -> Result<Mapped, PodError> {
 }
 
 /// The pod in `backings`, mapped as its superblock says.
-fn attach(backings: &[Backing]) -> Result<Pod<Mapped>, PodError> {
+pub(crate) fn attach(backings: &[Backing]) -> Result<Pod<Mapped>, PodError> {
     let bytes = backings[0].bytes()?.min(HEAD_BYTES);
     if bytes == 0 {
         return Err(PodError::NotAPod);
@@ -326,7 +391,7 @@ fn lock_alone_or_shared(spec: &PodSpec, backing: &Backing) -> Result<bool, PodEr
     })
 }
 
-fn lock_shared(spec: &PodSpec, backing: &Backing) -> Result<(), PodError> {
+pub(crate) fn lock_shared(spec: &PodSpec, backing: &Backing) -> Result<(), PodError> {
     with_patience(spec, || Ok(backing.try_lock_shared()?.then_some(())))
 }
 

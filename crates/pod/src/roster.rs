@@ -74,7 +74,7 @@ impl Membership {
         Word::load(memory, places) == self.word
     }
 
-    /// What becomes of the area.
+    /// The phase of the area.
     pub fn phase(self) -> Phase {
         self.word.phase()
     }
@@ -110,7 +110,7 @@ pub(crate) fn stay_at<M: Memory>(memory: &M, places: &AreaPlaces, host: u8) -> (
     (entry.stay(), entry.state().takes_part())
 }
 
-/// What a stay is to the others in an area.
+/// The standing of a stay among the others in an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     Member,
@@ -118,7 +118,7 @@ pub(crate) enum Standing {
     Over,
 }
 
-/// What the stay `stay` of `host` is now.
+/// The present standing of the stay `stay` of `host`.
 pub(crate) fn standing<M: Memory>(
     memory: &M,
     places: &AreaPlaces,
@@ -213,8 +213,8 @@ impl<M: Memory> Area<M> {
                 Phase::Open => (Phase::Open, false),
                 Phase::Opening | Phase::Closing => return None,
             };
-            // What the last host in this seat has left is put in order first: by the others, or, if
-            // there is none, by this one when it opens the area.
+            // The remains of the last host in this seat are put in order first: by the others, or,
+            // if there is none, by this one when it opens the area.
             let left = entry.state() != State::Free && memory.keeps(sites::ROSTER_CLEARED);
             if left && !first {
                 return None;
@@ -333,7 +333,8 @@ impl Enrolment {
     /// opens the pod, as if it had been the first; whether it is that now. If not, and nobody is at
     /// that, it takes part in what others have opened by now.
     pub fn opens_anew<M: Memory>(&mut self, memory: &M) -> bool {
-        let mut opening = self.opening;
+        let before = self.opening;
+        let mut opening = before;
         self.opens = self.change_own(memory, |now, _| {
             // A host that opens a pod is not ready either, so while others are there it may be one
             // of them.
@@ -343,10 +344,9 @@ impl Enrolment {
                 Phase::Closed => false,
             };
             let may = left && now.ready() == 0;
-            // While another one opens it, who was in it before may still answer.
-            if now.phase() != Phase::Opening {
-                opening = now.openings();
-            }
+            // While another one opens it, a host that was in it before may still answer. This may
+            // not be the first attempt: one that lost to that other one says nothing.
+            opening = if now.phase() == Phase::Opening { before } else { now.openings() };
             may.then(|| {
                 let next = now.next(Phase::Opening, NOBODY, State::Free, State::Free).opened();
                 opening = next.openings();
@@ -402,7 +402,7 @@ impl Enrolment {
     }
 }
 
-/// What became of [`Enrolment::leave`].
+/// The outcome of [`Enrolment::leave`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leave {
     /// The seat is free.

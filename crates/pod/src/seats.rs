@@ -30,7 +30,7 @@ use crate::layout::Places;
 use crate::superblock::Pod;
 use crate::{clock, sites};
 
-/// What a seat is.
+/// The state of a seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeatState {
     /// No host has it.
@@ -96,7 +96,7 @@ pub(crate) fn end_word(places: &Places, host: u8) -> ScrAddr<u64> {
     host_word(places, host, 2)
 }
 
-/// What the wall clock of the stay that has a seat has said last.
+/// The last time by the wall clock of the stay that has a seat.
 pub(crate) fn time_word(places: &Places, host: u8) -> ScrAddr<u64> {
     host_word(places, host, 3)
 }

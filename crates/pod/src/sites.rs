@@ -5,6 +5,10 @@ tombolo_memory::sites! {
     FORMAT_CLEAN = "pod.format.clean";
     /// The LNR half of the superblock is read afresh.
     OPEN_INVALIDATE = "pod.open.invalidate";
+    /// The record of a qualification is in memory when it counts.
+    QUALIFICATION_CLEAN = "pod.qualification.clean";
+    /// It is read afresh.
+    QUALIFICATION_INVALIDATE = "pod.qualification.invalidate";
     /// A piece of a transfer is in memory before it is announced.
     TRANSFER_CLEAN = "pod.transfer.clean";
     /// A piece of a transfer is read afresh.
@@ -13,7 +17,7 @@ tombolo_memory::sites! {
     TRANSFER_ANSWER = "pod.transfer.answer";
     /// A seat goes from one state to the next in one step.
     SEAT_STEP = "pod.seat.step";
-    /// What is known of the end of a stay changes in one step.
+    /// The knowledge of the end of a stay changes in one step.
     END_CHANGE = "pod.end.change";
     /// No two claims have one number.
     JOIN_NUMBER = "pod.join.number";

@@ -18,6 +18,7 @@ use uuid::Uuid;
 
 use crate::area::Area;
 use crate::layout::{Kind, Layout, MAX_AREAS, Places};
+use crate::qualification::Qualification;
 use crate::{PodClock, PodError, directory, sites};
 
 /// The version of the format that this crate writes and reads.
@@ -92,7 +93,7 @@ impl<M: Memory> Pod<M> {
     /// Verifies the pod that is there.
     ///
     /// # Errors
-    /// What is wrong with it: see [`PodError`].
+    /// Errors of the memory or of its superblock: see [`PodError`].
     pub fn open(memory: M) -> Result<Self, PodError> {
         let layout = Self::peek(&memory)?;
         if layout.scr_bytes > memory.scr_bytes() || layout.lnr_bytes > memory.lnr_bytes() {
@@ -175,6 +176,11 @@ impl<M: Memory> Pod<M> {
     /// By which the pod is known.
     pub fn identity(&self) -> Identity {
         self.identity
+    }
+
+    /// The findings about its memory, if that was ever asked, as of now.
+    pub fn qualification(&self) -> Option<Qualification> {
+        Qualification::of(&self.memory)
     }
 
     /// The clock by which deadlines pass for all hosts at once.

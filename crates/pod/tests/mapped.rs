@@ -11,7 +11,8 @@ use tombolo_pod::{
     PodError, PodOptions, PodSpec, Seat, SeatState, Sizes,
 };
 
-const SMALL: Sizes = Sizes { scr_bytes: Some(64 << 10), lnr_bytes: Some(8 << 20), force: false };
+const SMALL: Sizes =
+    Sizes { scr_bytes: Some(64 << 10), lnr_bytes: Some(8 << 20), force: false, sparse: false };
 
 const FORCED: Sizes = Sizes { force: true, ..SMALL };
 
@@ -24,8 +25,15 @@ fn layout(scr_bytes: u64, lnr_bytes: u64, hosts: Option<u8>) -> Result<Layout, P
         _ => Ok([0; PARAMETERS]),
     };
     let log = LogOptions::default();
-    let request =
-        AreaRequest { kind: KIND, version: 1, scr_bytes: None, lnr_bytes: None, log, plan: &any };
+    let request = AreaRequest {
+        kind: KIND,
+        version: 1,
+        scr_bytes: None,
+        lnr_bytes: None,
+        log,
+        plan: &any,
+        on_demand: None,
+    };
     let options = PodOptions { hosts, ..PodOptions::default() };
     Layout::plan(scr_bytes, lnr_bytes, options, &[request])
 }
@@ -174,6 +182,8 @@ fn what_cannot_be_made_leaves_nothing_behind() {
     let huge = Sizes { scr_bytes: Some(64 << 20), lnr_bytes: Some(1 << 41), ..SMALL };
     assert!(message(create(&place.spec, huge)).contains("cannot make room in"));
     assert!(!place.file.exists());
+    // Without a tenant that takes memory when it needs it, all has to be there.
+    assert!(message(create(&place.spec, Sizes { sparse: true, ..huge })).contains("make room"));
 }
 
 #[test]
@@ -306,6 +316,7 @@ fn areas_have_rosters_of_their_own() {
         lnr_bytes: None,
         log,
         plan: &any,
+        on_demand: None,
     };
     let plan = |scr, lnr| {
         Layout::plan(scr, lnr, PodOptions::default(), &[request("one"), request("other")])
@@ -332,7 +343,7 @@ fn areas_have_rosters_of_their_own() {
     pod.note_gone(both.stay());
     assert!(one.release(both.stay()));
     assert_eq!(pod.seat_of(both.host()), (SeatState::Free, both.stay()));
-    // Whatever is left to be done in the other area waits for a host that takes part there.
+    // The rest of the work in the other area waits for a host that takes part there.
     let (opener, first) = enrol(&other, &only);
     assert!(first && other.is_fenced(both.stay()), "no host that takes part in it is alive");
     other.release_fenced();

@@ -17,7 +17,7 @@ use tombolo_pod::{Layout, PodOptions, PodSpec, Sizes, create, inspect, open};
 const POD: &str = "TOMBOLO_TEST_POD";
 const ROLE: &str = "TOMBOLO_TEST_ROLE";
 
-/// What this program does when a test has started it once more.
+/// The role of this program when a test has started it once more.
 #[test]
 fn role() {
     let (Ok(pod), Ok(role)) = (std::env::var(POD), std::env::var(ROLE)) else { return };
@@ -80,7 +80,8 @@ impl Place {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (pod, program) = (folder.path().join("pod"), folder.path().join("program"));
-        let sizes = Sizes { scr_bytes: Some(64 << 10), lnr_bytes: Some(8 << 20), force: false };
+        let sizes =
+            Sizes { scr_bytes: Some(64 << 10), lnr_bytes: Some(8 << 20), ..Sizes::default() };
         let plan = |scr, lnr| Layout::plan(scr, lnr, PodOptions::default(), &[]);
         drop(create(&PodSpec::path(&pod), sizes, &plan).unwrap());
         // By another process: a file that another thread's child has open for writing cannot be

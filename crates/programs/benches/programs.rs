@@ -1,4 +1,4 @@
-//! What programs do at their own size with 32 threads: how much, how long it takes on a machine
+//! The programs at their own size with 32 threads: how much, how long it takes on a machine
 //! without caches, and what they would share if the threads were on four hosts. A line is shared if
 //! threads of more than one host access it; `lines` and `acc.` are the parts of all lines and of
 //! all accesses that are to such lines.

@@ -9,13 +9,13 @@ use crate::{Access, Processor};
 /// Arrays begin at multiples of this, so that no two share a page.
 pub const PAGE_BYTES: u64 = 4096;
 
-/// What a line has in every machine there is; elements of padded arrays are as far apart.
+/// The bytes of a line in every machine there is; elements of padded arrays are as far apart.
 pub(crate) const LINE_BYTES: u64 = 64;
 
 /// Where an array lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// What the program keeps there.
+    /// The name of the program's data there.
     pub name: &'static str,
     /// Its first address.
     pub address: u64,

@@ -1,4 +1,4 @@
-//! What can be wrong with a program.
+//! Errors of programs.
 
 /// Why a program cannot be made, or what is wrong with what it did.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,7 +21,7 @@ pub enum ProgramError {
         parameter: &'static str,
         /// Its value.
         value: u64,
-        /// What it may be.
+        /// The values that it may have.
         expected: String,
     },
     /// A list of edges is none.
@@ -31,7 +31,15 @@ pub enum ProgramError {
         file: String,
         /// The line; the first is 1.
         line: u64,
-        /// What is wrong there, and what to write instead.
+        /// The fault there, and the remedy.
+        problem: String,
+    },
+    /// A file that is no text is no graph.
+    #[error("the graph {file}: {problem}")]
+    Graph {
+        /// The file, as its reader called it.
+        file: String,
+        /// The fault.
         problem: String,
     },
     /// A program was verified before all its threads had ended.
@@ -49,7 +57,7 @@ pub enum ProgramError {
     Wrong {
         /// The program.
         program: &'static str,
-        /// What was found instead of what.
+        /// The expected and the found text.
         problem: String,
     },
 }

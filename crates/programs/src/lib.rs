@@ -10,8 +10,8 @@
 //! # The programs
 //!
 //! * GAP, by the benchmark's definitions, with the reference code's algorithms: `bfs`, `bc`, `cc`,
-//!   `sssp`, `pr` and `tc`, on Kronecker graphs, uniform ones, and [lists of
-//!   edges](EdgeList::read).
+//!   `sssp`, `pr` and `tc`, on Kronecker graphs, uniform ones, and [graphs from
+//!   files](EdgeList::from_file).
 //! * NAS, to the digits of the published results: `ep`, `ft` and `mg`. Like NAS: `cg` (one system,
 //!   with a matrix that is simpler to make), `is` (the same keys in every round), and `bt`, `sp`
 //!   and `lu` (simpler equations, solved in the suite's order).
@@ -72,6 +72,6 @@ pub use machine::{Counts, Turn, run_in_turns};
 pub use processor::{Access, Processor};
 pub use program::{MAX_THREADS, Parameters, Program, ProgramName};
 pub use trace::{
-    BinaryTrace, LackeyTrace, MAX_ACCESS_BYTES, Record, Recorded, Recorder, Trace, TraceError,
-    TraceWriter, Whole,
+    BinaryTrace, DrmemTrace, FileReader, LackeyTrace, MAX_ACCESS_BYTES, Merged, Record, Recorded,
+    Recorder, TextTrace, Trace, TraceError, TraceWriter, Whole,
 };

@@ -11,7 +11,7 @@ use crate::{Access, Processor, Program};
 /// Stream of random numbers.
 const TURNS: u64 = 4;
 
-/// What a run consisted of.
+/// The operations of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Accesses that read.

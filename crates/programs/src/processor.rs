@@ -2,7 +2,7 @@
 
 use crate::element::Bytes;
 
-/// What an access does.
+/// The kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Reads. A machine may let the thread go on while this is under way, until it `depends` on it.
@@ -21,7 +21,7 @@ impl Access {
     }
 }
 
-/// What a program's thread does to the memory it runs in. A clone is the same thread.
+/// A program's thread, as the memory it runs in sees it. A clone is the same thread.
 ///
 /// A machine switches threads in these calls and nowhere else.
 pub trait Processor: Clone + 'static {
@@ -35,7 +35,7 @@ pub trait Processor: Clone + 'static {
         None
     }
 
-    /// What comes next depends on the value that was read last: it says what is accessed then.
+    /// The next access depends on the value that was read last: its address is known only then.
     fn depends(&self) {}
 
     /// Instructions that touch no memory.

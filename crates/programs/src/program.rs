@@ -16,7 +16,7 @@ pub const MAX_THREADS: usize = 4096;
 /// The most edges of a synthetic graph: as many as a Kronecker graph has at scale 26.
 const MOST_EDGES: u64 = 1 << 30;
 
-/// What a program's threads do.
+/// The work of a program's threads.
 pub(crate) trait Kernel: 'static {
     /// One thread's part. All threads pass the same number of barriers.
     fn run<P: Processor>(&self, me: &Member<P>);
@@ -41,7 +41,7 @@ impl<P: Processor, K: Kernel> Runs<P> for K {
     }
 }
 
-/// What a kernel is made from.
+/// The parts that a kernel is made from.
 pub(crate) struct Setup<'a> {
     pub(crate) layout: Layout,
     pub(crate) threads: usize,
@@ -50,7 +50,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) parameters: &'a Parameters,
 }
 
-/// What a program works on.
+/// The input of a program.
 #[derive(Clone, Debug)]
 pub struct Parameters {
     /// The size, as a power of two of what [`ProgramName::scale_of`] says; the program's own if
@@ -73,7 +73,7 @@ impl Default for Parameters {
     }
 }
 
-/// What is known of a program without making it.
+/// Facts of a program that are known without making it.
 struct Facts {
     name: &'static str,
     about: &'static str,
@@ -189,7 +189,7 @@ impl ProgramName {
         self.facts().about
     }
 
-    /// What there are 2^scale of.
+    /// The things of which there are 2^scale.
     pub fn scale_of(self) -> &'static str {
         self.facts().scale_of
     }
@@ -204,7 +204,7 @@ impl ProgramName {
         self.facts().scale
     }
 
-    /// What [`Parameters::rounds`] counts.
+    /// The meaning of [`Parameters::rounds`].
     pub fn rounds_of(self) -> &'static str {
         self.facts().rounds_of
     }
@@ -319,8 +319,8 @@ impl<P: Processor> Program<P> {
         self.threads
     }
 
-    /// What a thread does. Each is to be run once, on a processor of its own; all of them together,
-    /// since they wait for each other.
+    /// The work of a thread. Each is to be run once, on a processor of its own; all of them
+    /// together, since they wait for each other.
     ///
     /// # Panics
     ///

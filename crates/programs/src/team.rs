@@ -1,4 +1,4 @@
-//! What the threads of a program share to work as one: loops, sums, barriers.
+//! The means by which threads of a program work as one: loops, sums, barriers.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use crate::array::{Array, Layout};
 /// The shared part.
 pub(crate) struct Team {
     threads: usize,
-    /// What each thread adds to a sum.
+    /// Each thread's term of a sum.
     part: Array<u64>,
     /// The last sum.
     whole: Array<u64>,

@@ -47,7 +47,8 @@ fn measure(mode: Mode, one: &SharedRegion, two: &SharedRegion) {
 fn main() {
     let folder = tempfile::tempdir_in("/dev/shm").expect("there is shared memory");
     let spec = PodSpec::path(folder.path().join("pod"));
-    let sizes = Sizes { scr_bytes: Some(2 << 20), lnr_bytes: Some(32 << 20), force: false };
+    let sizes =
+        Sizes { scr_bytes: Some(2 << 20), lnr_bytes: Some(32 << 20), force: false, sparse: false };
     let shape = Shape { coherent: true, ..Shape::default() };
     create_pod(&spec, sizes, 4, shape).expect("a pod can be created");
     let join = || Regions::join(&spec).expect("there is a seat");

@@ -7,7 +7,7 @@ use tombolo_log::{Entry, PAYLOAD_BYTES, State};
 /// Adds `tag` to the history, if the history has `expected` entries of this kind so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Append {
-    /// What to add.
+    /// The tag to add.
     pub tag: u64,
     /// How many entries the history must have.
     pub expected: Option<u64>,

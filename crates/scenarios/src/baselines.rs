@@ -96,7 +96,7 @@ pub(crate) fn equal_fingerprints(trial: &Trial) {
     world.run();
 }
 
-/// What all hosts agree upon when nobody changes anything.
+/// The contents that all hosts agree upon when no host changes anything.
 fn contents(world: &mut World<HcMetaHost>, hosts: &[Rc<HcMetaHost>]) -> Vec<Option<u64>> {
     let found: Rc<RefCell<Vec<_>>> = Rc::default();
     for host in hosts {

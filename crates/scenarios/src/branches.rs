@@ -59,6 +59,7 @@ fn simulation<P: Protocol>(trial: &Trial, kills: Option<Kills>) -> Simulation {
         lnr_bytes: None,
         log: LogOptions { shards: Some(0), ..LogOptions::default() },
         plan: &|budget| shape.plan(budget),
+        on_demand: None,
     };
     let options = PodOptions { hosts: Some(HOSTS), mail_slots: Some(2) };
     let layout = Layout::plan(config.scr_bytes, config.lnr_bytes, options, &[request]).unwrap();

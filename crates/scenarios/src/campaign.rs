@@ -12,7 +12,7 @@ use tombolo_simulator::{
 
 use crate::Scenario;
 use crate::failure::{Failure, explain, shorten};
-use crate::registry::sites;
+use crate::registry::{PLAYED, all_sites, sites};
 
 /// Seeds that a worker takes at once.
 const BATCH: u64 = 64;
@@ -46,14 +46,14 @@ impl Control {
     }
 }
 
-/// What a campaign runs under.
+/// The conditions of a campaign.
 #[derive(Clone, Debug)]
 pub struct Conditions {
     /// The policy that decides what happens when.
     pub adversary: Adversary,
     /// Hosts, where a scenario leaves the number open.
     pub hosts: Option<usize>,
-    /// What is left out.
+    /// The step that is left out.
     pub without: Option<Mutant>,
     /// Whether breaking a rule about lines is a failure by itself.
     pub sanitize: bool,
@@ -87,12 +87,12 @@ impl Conditions {
     }
 }
 
-/// What came of a campaign.
+/// The outcome of a campaign.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// Schedules run.
     pub schedules: u64,
-    /// What was met.
+    /// The coverage.
     pub coverage: Coverage,
     /// Runs in which a death was aimed.
     pub aims: u64,
@@ -104,7 +104,7 @@ pub struct Tally {
     pub histories: u64,
     /// Histories that the checker's budget did not suffice for: not passed.
     pub undecided: u64,
-    /// What went wrong.
+    /// The failures.
     pub failures: Vec<Failure>,
 }
 
@@ -126,7 +126,7 @@ impl Tally {
 
     /// Steps that some schedule has come to, and that no crate has in its list of steps.
     pub fn unlisted_steps(&self) -> Vec<Site> {
-        let listed: BTreeSet<Site> = sites().collect();
+        let listed: BTreeSet<Site> = all_sites().chain(PLAYED.iter().copied()).collect();
         self.coverage.sites().into_keys().filter(|site| !listed.contains(site)).collect()
     }
 

@@ -111,12 +111,12 @@ pub(crate) fn finish_and_read(world: &mut World, keys: &[&str]) {
     read_and_leave(world, &living_or_joined(world), keys);
 }
 
-fn living_or_joined(world: &World) -> Vec<Host> {
+pub(crate) fn living_or_joined(world: &World) -> Vec<Host> {
     let living = world.living();
     if living.is_empty() { vec![join(world.simulation.memory(0))] } else { living }
 }
 
-fn read_and_leave(world: &mut World, living: &[Host], keys: &[&str]) {
+pub(crate) fn read_and_leave(world: &mut World, living: &[Host], keys: &[&str]) {
     let scribe = world.scribe();
     for host in living {
         keys.iter().for_each(|key| perform(&**host, &scribe, key, Operation::Get));
@@ -138,11 +138,25 @@ fn read_and_leave(world: &mut World, living: &[Host], keys: &[&str]) {
 /// One of three hosts is fenced while clients do anything, and goes on for as long as it does not
 /// find out.
 pub(crate) fn a_host_is_fenced(trial: &Trial) {
-    // Locks of 24 bits are taken over only from hosts that are gone.
-    let widths = RecordWidth::ALL.into_iter().filter(|width| *width != RecordWidth::Bits24);
-    let width = widths.cycle().nth(trial.seed as usize % 4);
-    let mut world = World::new(trial, &Setup { width, ..Setup::roomy(3) });
+    let mut world = World::new(trial, &one_is_fenced(trial));
     add_mixed_clients(&mut world, &KEYS, 4, 4);
+    fence_and_finish(&mut world, &KEYS);
+}
+
+/// Three hosts, of which one is to be fenced.
+pub(crate) fn one_is_fenced(trial: &Trial) -> Setup {
+    Setup { width: width_for_fences(trial), ..Setup::roomy(3) }
+}
+
+/// A width of records whose locks are taken over from hosts that are fenced, not only from such as
+/// are gone.
+pub(crate) fn width_for_fences(trial: &Trial) -> Option<RecordWidth> {
+    let widths = RecordWidth::ALL.into_iter().filter(|width| *width != RecordWidth::Bits24);
+    widths.cycle().nth(trial.seed as usize % 4)
+}
+
+/// Runs everything, while a host fences the first one.
+pub(crate) fn fence_and_finish(world: &mut World, keys: &[&str]) {
     let (host, fenced) = (Rc::clone(&world.hosts[1]), Rc::clone(&world.fenced));
     world.thread(1, move |memory| {
         (0..memory.random() % 300).for_each(|_| memory.step());
@@ -154,7 +168,7 @@ pub(crate) fn a_host_is_fenced(trial: &Trial) {
     world.run();
     // It finds out, and says that it is at nothing any more.
     assert!(is_out(victim.leave()), "a host that was fenced knows it");
-    finish_and_read(&mut world, &KEYS);
+    finish_and_read(world, keys);
 }
 
 /// A host joins while one of those who could help it dies.

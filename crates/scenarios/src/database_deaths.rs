@@ -123,7 +123,9 @@ fn run_client(db: &Db, book: &Book, worker: usize) {
         let committed = steps.and_then(|()| {
             let begun = Rc::new(Begun { changes, epoch: Cell::new(None) });
             book.begun.borrow_mut().push(Rc::clone(&begun));
-            begun.epoch.set(Some(tx.commit()?.epoch));
+            let epoch = tx.commit()?.epoch;
+            db.memory().answered();
+            begun.epoch.set(Some(epoch));
             Ok(())
         });
         match committed {

@@ -1,6 +1,6 @@
 //! A simulated disk with a volatile cache.
 //!
-//! What was written since a file was synchronised may be on the disk when power is cut, or not: any
+//! A write since a file was synchronised may be on the disk when power is cut, or not: any
 //! subset of the writes, in units of a page. The disk knows which contents each page may have then,
 //! and which of them break what clients were promised: it looks at all of them whenever something
 //! changes.
@@ -31,8 +31,8 @@ struct Write {
 #[derive(Default)]
 struct Page {
     writes: Vec<Write>,
-    /// What the page may hold when power is cut, by the tag it begins with: the first is what is
-    /// durable.
+    /// The contents that the page may have when power is cut, by the tag it begins with: the first
+    /// is durable.
     possible: Vec<u64>,
 }
 
@@ -53,7 +53,7 @@ struct State {
     now: Time,
 }
 
-/// What a host has of the disk: all files are at hand but those that it has put away.
+/// A host's view of the disk: all files are at hand but those that it has put away.
 pub(crate) struct Desk {
     disk: Arc<Disk>,
     away: Mutex<BTreeSet<FileId>>,
@@ -127,7 +127,7 @@ impl Disk {
         state.now
     }
 
-    /// What a file holds as long as there is power.
+    /// The contents of a file as long as there is power.
     pub(crate) fn contents(&self, file: FileId) -> Vec<u8> {
         self.change(file, |file, _| file.bytes.clone())
     }
@@ -170,7 +170,8 @@ impl File {
         bytes.first_chunk().map_or(0, |tag| u64::from_le_bytes(*tag))
     }
 
-    /// Whatever is left of the disk's cache, no page holds what was overwritten before a promise.
+    /// Whichever part of the disk's cache is left, no page holds bytes that were overwritten before
+    /// a promise.
     fn check(&self) {
         for (number, page) in &self.pages {
             let kept = page

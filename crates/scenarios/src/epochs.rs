@@ -87,7 +87,7 @@ struct Committed {
     is_acknowledged: Cell<bool>,
 }
 
-/// What all hosts do, as an onlooker knows it.
+/// The actions of all hosts, as an onlooker knows them.
 #[derive(Default)]
 struct Book {
     committed: RefCell<Vec<Rc<Committed>>>,
@@ -544,7 +544,7 @@ pub(crate) fn a_logging_host_is_fenced(trial: &Trial) {
     world.finish();
 }
 
-/// What stands in a cell that is not in use.
+/// The content of a cell that is not in use.
 const FREED: u64 = u64::MAX;
 
 /// A host replaces a cell again and again, and frees the old one when no transaction can see it any

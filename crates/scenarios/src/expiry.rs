@@ -12,26 +12,31 @@ use tombolo_simulator::{Deaths, Kills, SimMemory, Simulation, Trial};
 
 use crate::world::{Busy, Setup, options};
 
-type SharedStore = Store<Objects<SimMemory>>;
+pub(crate) type SharedStore = Store<Objects<SimMemory>>;
 
 const HOSTS: usize = 3;
 const KEY: &[u8] = b"key";
 
-struct ExpiryWorld {
+/// A pod with stores on all its hosts, whose threads are counted.
+pub(crate) struct StoreWorld {
     simulation: Simulation,
     stores: Vec<Rc<SharedStore>>,
     busy: Rc<Cell<usize>>,
 }
 
-impl ExpiryWorld {
+impl StoreWorld {
     fn new(trial: &Trial) -> Self {
         Self::with(trial, None)
     }
 
     fn with(trial: &Trial, kills: Option<Kills>) -> Self {
-        let mut simulation = Setup { kills, ..Setup::roomy(HOSTS) }.simulation(trial);
+        Self::of(trial, &Setup { kills, ..Setup::roomy(HOSTS) })
+    }
+
+    pub(crate) fn of(trial: &Trial, setup: &Setup) -> Self {
+        let (mut simulation, hosts) = (setup.simulation(trial), setup.hosts);
         let stores: Rc<std::cell::RefCell<Vec<Rc<SharedStore>>>> = Rc::default();
-        for host in 0..HOSTS {
+        for host in 0..hosts {
             let stores = Rc::clone(&stores);
             simulation.spawn(host, move |memory| {
                 while stores.borrow().len() < host {
@@ -40,7 +45,7 @@ impl ExpiryWorld {
                 let pod = Pod::open(memory.clone()).unwrap();
                 let store = Rc::new(Store::join(pod, options()).unwrap());
                 stores.borrow_mut().push(Rc::clone(&store));
-                while stores.borrow().len() < HOSTS {
+                while stores.borrow().len() < hosts {
                     store.tick().unwrap();
                     memory.pause();
                 }
@@ -51,7 +56,11 @@ impl ExpiryWorld {
         Self { simulation, stores, busy: Rc::default() }
     }
 
-    fn client(&mut self, host: usize, body: impl FnOnce(&SharedStore) + 'static) {
+    pub(crate) fn stores(&self) -> Vec<Rc<SharedStore>> {
+        self.stores.clone()
+    }
+
+    pub(crate) fn client(&mut self, host: usize, body: impl FnOnce(&SharedStore) + 'static) {
         let (store, busy) = (Rc::clone(&self.stores[host]), Busy::new(&self.busy));
         self.simulation.spawn(host, move |_| {
             let _busy = busy;
@@ -59,7 +68,8 @@ impl ExpiryWorld {
         });
     }
 
-    fn finish(mut self) {
+    /// Runs to the end; the stores of the hosts that have not died.
+    pub(crate) fn finish(mut self) -> Vec<Rc<SharedStore>> {
         for (host, store) in self.stores.iter().enumerate() {
             let (store, busy) = (Rc::clone(store), Rc::clone(&self.busy));
             self.simulation.spawn(host, move |memory| {
@@ -72,6 +82,9 @@ impl ExpiryWorld {
             });
         }
         self.simulation.run().unwrap();
+        let stores = self.stores.into_iter().enumerate();
+        let living = stores.filter(|&(host, _)| self.simulation.deaths(host) == 0);
+        living.map(|(_, store)| store).collect()
     }
 }
 
@@ -97,16 +110,16 @@ fn is_there(store: &SharedStore, key: &[u8]) -> bool {
 
 /// A value expires on all hosts at once: once one has found it gone, nobody sees it again.
 pub(crate) fn gone_is_gone(trial: &Trial) {
-    expire(ExpiryWorld::new(trial));
+    expire(StoreWorld::new(trial));
 }
 
 /// The same, while one of the hosts dies.
 pub(crate) fn a_host_dies(trial: &Trial) {
     let kills = Kills { hosts: (0..HOSTS).collect(), one_in: 1, deaths: Deaths::One };
-    expire(ExpiryWorld::with(trial, Some(kills)));
+    expire(StoreWorld::with(trial, Some(kills)));
 }
 
-fn expire(mut world: ExpiryWorld) {
+fn expire(mut world: StoreWorld) {
     let gone = Rc::new(Cell::new(false));
     let deadline_ms = Some(world.stores[0].now_ms() + 60);
     world.stores[0].put(KEY, &Entry { value: b"short-lived".to_vec(), deadline_ms }).unwrap();
@@ -132,7 +145,7 @@ fn expire(mut world: ExpiryWorld) {
 
 /// A host that removes an expired value does not remove the one that took its place.
 pub(crate) fn a_new_value_stays(trial: &Trial) {
-    let mut world = ExpiryWorld::new(trial);
+    let mut world = StoreWorld::new(trial);
     let deadline_ms = Some(world.stores[0].now_ms() + 1);
     world.stores[0].put(KEY, &Entry { value: b"old".to_vec(), deadline_ms }).unwrap();
     world.client(0, |store| {
@@ -187,7 +200,7 @@ const LENGTHS: [(u8, usize); 3] = [(b'a', 0), (b'b', 30), (b'c', 300)];
 /// Deadlines and parts of values are read and changed where they are, while others put and delete
 /// the whole: what is seen belongs together.
 pub(crate) fn parts(trial: &Trial) {
-    let mut world = ExpiryWorld::new(trial);
+    let mut world = StoreWorld::new(trial);
     for client in 0..2 * HOSTS {
         world.client(client % HOSTS, |store| (0..12).for_each(|_| change_or_read_part(store)));
     }

@@ -1,14 +1,11 @@
 //! Runs that failed, made short enough to understand.
 
-use tombolo_simulator::{Adversary, Caches, Death, Schedule, Trial, catch, minimise};
+use tombolo_simulator::{Adversary, Caches, Death, Schedule, Timeline, Trial, catch, minimise};
 
 use crate::Scenario;
 
 /// Runs that shortening a schedule may take.
 const MINIMISING: usize = 3_000;
-
-/// Events of a failure's timeline that are shown.
-const EVENTS: usize = 60;
 
 /// A run that failed.
 #[derive(Clone, Debug)]
@@ -19,14 +16,14 @@ pub struct Failure {
     pub seed: u64,
     /// How hosts died.
     pub death: Death,
-    /// What went wrong.
+    /// The rule that was broken.
     pub what: String,
-    /// What the adversary has to do for it.
+    /// The adversary's schedule that leads to it.
     pub schedule: Schedule,
     /// How caches behave, if the schedule was enumerated.
     pub caches: Option<Caches>,
-    /// What hosts did, up to the failure.
-    pub timeline: String,
+    /// The actions of hosts, up to the failure.
+    pub timeline: Timeline,
 }
 
 /// Runs a failure again to see what the adversary did, and shortens that.
@@ -57,12 +54,29 @@ pub(crate) fn shorten(
     }
     let last = script(schedule.clone());
     let what = catch(|| (scenario.run)(&last)).err().unwrap_or(what);
-    let timeline = last.observed().timeline.render(EVENTS);
-    let (scenario, seed, death) = (scenario.name, trial.seed, trial.death);
+    shown(scenario, &last, what, (schedule, caches))
+}
+
+/// Runs a failure again, and shows it as it was.
+pub fn unshortened(scenario: &Scenario, trial: &Trial, what: String) -> Failure {
+    let again = trial.recorded();
+    let what = catch(|| (scenario.run)(&again)).err().unwrap_or(what);
+    let schedule = again.observed().schedule.clone();
+    shown(scenario, &again, what, (schedule, None))
+}
+
+fn shown(
+    scenario: &Scenario,
+    run: &Trial,
+    what: String,
+    (schedule, caches): (Schedule, Option<Caches>),
+) -> Failure {
+    let timeline = run.observed().timeline.clone();
+    let (scenario, seed, death) = (scenario.name, run.seed, run.death);
     Failure { scenario, seed, death, what, schedule, caches, timeline }
 }
 
-/// What is the same in all reports of one kind: the rule that was broken, or how it begins.
+/// The common part of all reports of one kind: the rule that was broken, or how it begins.
 fn kind(what: &str) -> String {
     let line = what.lines().next().unwrap_or_default();
     let rule = line.split_once(") was ").map(|(_, rule)| rule.to_owned());

@@ -25,7 +25,7 @@ const PROMISING: usize = 2;
 /// Preemptions in schedules that are enumerated.
 const PREEMPTIONS: usize = 3;
 
-/// What became of a mutant.
+/// The fate of a mutant.
 #[derive(Clone, Debug)]
 pub struct Hunted {
     /// The mutant.

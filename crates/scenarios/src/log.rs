@@ -164,7 +164,7 @@ pub(crate) fn joining_by_copy(trial: &Trial) {
         let (enrolment, _) = area.enrol(&pod.join().unwrap()).unwrap();
         Replica::<_, History>::announce(&area, &enrolment, 0);
         (0..memory.random() % 200).for_each(|_| memory.pause());
-        // What is copied is not older than what this host has announced.
+        // The copy is not older than the position that this host has announced.
         first.sync().unwrap();
         let (position, entries) = first.paused(|position, _, state, _| (position, state.entries()));
         let second = Replica::new(

@@ -23,7 +23,7 @@ struct MailHost {
     book: Rc<MailBook>,
 }
 
-/// What is known of each request, by its tag.
+/// The facts of each request, by its tag.
 #[derive(Default)]
 struct MailBook {
     /// All stays there have been.

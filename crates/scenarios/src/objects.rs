@@ -1,4 +1,4 @@
-//! What hosts do to each other's objects.
+//! Operations of hosts on each other's objects.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -70,7 +70,7 @@ pub(crate) fn colliding_keys(host: &Objects<SimMemory>) -> (String, String) {
 /// A secret, and keys that collide under it.
 pub(crate) type Collision = ((u64, u64), (String, String));
 
-/// What was found once for all runs.
+/// The value that was found once for all runs.
 pub(crate) fn recall(
     known: &OnceLock<Collision>,
     secret: (u64, u64),

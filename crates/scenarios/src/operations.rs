@@ -1,13 +1,13 @@
-//! What clients do to objects, and what they are told, recorded.
+//! Operations of clients on objects, and their results, recorded.
 
 use std::cell::Cell;
 
 use tombolo_sharing::{Change, Error, Item, Scheme};
 use tombolo_simulator::SimMemory;
-use tombolo_verify::history::{Client, Recorder};
+use tombolo_verify::history::{Client, Invocation, Recorder};
 use tombolo_verify::models::{Operation, Result as Answer};
 
-/// What clients did and were told.
+/// The operations of clients, and their results.
 pub(crate) type Log = Recorder<String, Operation<u64>, Answer<u64>>;
 /// A client's pen.
 pub(crate) type Scribe = Client<String, Operation<u64>, Answer<u64>>;
@@ -61,8 +61,19 @@ pub(crate) fn try_perform<S: Scheme<Memory = SimMemory>>(
         Operation::Update(new) => update(host, name, new),
         Operation::Append(_) => unreachable!("not a thing objects do"),
     };
+    host.memory().answered();
+    conclude(host, scribe, key, began, answer)
+}
+
+/// Records what an operation on `key` that `began` has come to.
+pub(crate) fn conclude<S: Scheme<Memory = SimMemory>>(
+    host: &S,
+    scribe: &Scribe,
+    key: &str,
+    began: Invocation,
+    answer: Result<Answer<u64>, Error>,
+) -> Result<(), Error> {
     let memory = host.memory();
-    memory.answered();
     match answer {
         Ok(answer) => scribe.returned(began, answer),
         Err(Error::LnrFull { .. } | Error::TooLarge { .. }) => {
@@ -156,7 +167,7 @@ pub(crate) fn write_together<S: Scheme<Memory = SimMemory>>(
     }
 }
 
-fn flag(outcome: Result<(), Error>) -> Result<Answer<u64>, Error> {
+pub(crate) fn flag(outcome: Result<(), Error>) -> Result<Answer<u64>, Error> {
     match outcome {
         Ok(()) => Ok(Answer::Flag(true)),
         Err(Error::Exists | Error::NotFound | Error::Changed) => Ok(Answer::Flag(false)),

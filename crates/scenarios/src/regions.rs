@@ -46,6 +46,7 @@ fn pod(trial: &Trial, hosts: usize, kills: Option<Kills>) -> Simulation {
         lnr_bytes: Some(4 << 10),
         log: LogOptions { shards: Some(0), ..LogOptions::default() },
         plan: &|budget| shape.plan(budget),
+        on_demand: None,
     };
     let options = PodOptions { hosts: Some(hosts as u8), mail_slots: Some(2) };
     let layout = Layout::plan(config.scr_bytes, config.lnr_bytes, options, &[request]).unwrap();

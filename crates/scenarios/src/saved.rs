@@ -161,7 +161,7 @@ fn save_alone(host: &Objects<SimMemory>) -> Vec<u8> {
     file
 }
 
-/// What a file has of `KEYS`, as it is when it is read.
+/// The values of `KEYS` in a file, as it is when it is read.
 fn tags_in(file: &[u8]) -> BTreeMap<String, u64> {
     let mut checked = SavedFile::check(Cursor::new(file)).unwrap();
     let mut found = BTreeMap::new();

@@ -19,7 +19,7 @@ use crate::world::{Setup, World, join};
 /// A host that wants a seat has one before that, if others leave theirs or are dead.
 const LONG: Duration = Duration::from_secs(300);
 
-/// What is known of all hosts.
+/// The facts of all hosts.
 #[derive(Default)]
 struct SeatBook {
     stays: BTreeSet<u32>,

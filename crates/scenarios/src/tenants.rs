@@ -45,7 +45,7 @@ fn pod(trial: &Trial, (hosts, seats): (usize, u8), kills: Option<Kills>) -> Simu
     formatted(trial, config, &layout)
 }
 
-/// What each host has written last in each area, and how many threads are not through.
+/// The last write of each host in each area, and how many threads are not through.
 #[derive(Default)]
 struct TenantBook {
     written: RefCell<BTreeMap<(usize, usize), u64>>,
@@ -116,7 +116,7 @@ fn tick_while_busy(book: &TenantBook, objects: &Objects<SimMemory>) {
     }
 }
 
-/// What is in each area once all have left.
+/// The contents of each area once all hosts have left.
 fn check_at_rest(simulation: &Simulation, book: &TenantBook) {
     for area in 0..AREAS {
         let host = Host::join(Pod::open(simulation.memory(0)).unwrap()).unwrap();

@@ -11,7 +11,9 @@ use tombolo_memory::{LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr};
 use tombolo_objects::{Error, IndexLimits, Maintenance, Objects, Options, Thresholds};
 use tombolo_pod::{AreaLayout, Layout, Pod, Table};
 use tombolo_sharing::Scheme;
-use tombolo_sharing::{Geometry, NOTE_WORDS, RecordWidth, TornWrites, plan_layout};
+use tombolo_sharing::{
+    EvictionPolicy, Geometry, NOTE_WORDS, ObjectArea, RecordWidth, TornWrites, plan_layout,
+};
 use tombolo_simulator::{Config, Deaths, Kills, Places, SimMemory, Simulation, Trial};
 use tombolo_verify::models::KeyValue;
 
@@ -55,12 +57,12 @@ fn contended(layout: &Layout) -> Vec<Lines> {
     let windows = layout.windows();
     let undo = layout.areas.iter().map(|area| {
         let areas = Geometry::within(layout, area).expect("planned by `plan_layout`").areas();
-        Lines::covering(areas.undo, areas.chunks.offset() - areas.undo.offset())
+        Lines::covering(areas.undo, areas.use_rings.offset() - areas.undo.offset())
     });
     undo.chain([Lines::covering(LnrAddr::new(windows.start), windows.bytes)]).collect()
 }
 
-/// What kind of pod a scenario takes place in.
+/// The kind of pod that a scenario takes place in.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     /// Hosts that are in the pod when the scenario begins.
@@ -82,13 +84,18 @@ pub(crate) struct Setup {
     /// Whether hosts do their background work while clients are at it.
     pub(crate) ticking: bool,
     pub(crate) kills: Option<Kills>,
-    /// What becomes of writes that are cut off; unless it is given, the seed decides.
+    /// The fate of writes that are cut off; unless it is given, the seed decides.
     pub(crate) torn_writes: Option<TornWrites>,
     /// Whether what is in a host's own memory is in its slot, too; unless it is given, the seed
     /// decides.
     pub(crate) backup: Option<bool>,
     /// Latches, if the pod is to have marks.
     pub(crate) latches: u64,
+    /// Bytes in which each host tells what it has used.
+    pub(crate) use_ring_bytes: u64,
+    pub(crate) eviction: EvictionPolicy,
+    /// Steps after which a run counts as stuck.
+    pub(crate) most_steps: u64,
 }
 
 impl Setup {
@@ -108,6 +115,9 @@ impl Setup {
             torn_writes: None,
             backup: None,
             latches: 0,
+            use_ring_bytes: 0,
+            eviction: EvictionPolicy::NoEviction,
+            most_steps: 400_000,
         }
     }
 
@@ -147,15 +157,17 @@ impl Setup {
             _ => 0,
         };
         let undo = self.writes * undo_bytes;
-        let per_host =
-            (log_shards * SEGMENT_ENTRIES + MAIL_SLOTS) * LINE_BYTES + WINDOW_BYTES + undo;
+        let per_host = (log_shards * SEGMENT_ENTRIES + MAIL_SLOTS) * LINE_BYTES
+            + WINDOW_BYTES
+            + undo
+            + self.use_ring_bytes;
         let before_chunks = 64 * LINE_BYTES + u64::from(self.seats()) * per_host;
         let before_chunks = before_chunks.next_multiple_of(CHUNK_BYTES);
         Config {
             hosts: self.hosts,
             scr_bytes: (10 + 2 * log_shards) << 10,
             lnr_bytes: before_chunks + self.chunks * CHUNK_BYTES,
-            max_steps: 400_000,
+            max_steps: self.most_steps,
             kills: self.kills.clone(),
             ..Config::default()
         }
@@ -186,6 +198,8 @@ impl Setup {
             torn_writes: self.torn_writes.unwrap_or_default(),
             partition_backup: self.backup.unwrap_or_default(),
             latches: (self.latches > 0).then_some(self.latches),
+            use_ring_bytes: Some(self.use_ring_bytes),
+            eviction: self.eviction,
         };
         plan_layout(config.scr_bytes, config.lnr_bytes, options).unwrap()
     }
@@ -202,7 +216,12 @@ impl Setup {
         };
         let config = setup.config();
         let layout = setup.layout(&config);
-        formatted(trial, config, &layout)
+        let simulation = formatted(trial, config, &layout);
+        if self.eviction != EvictionPolicy::NoEviction {
+            let pod = Pod::open(simulation.memory(0)).unwrap();
+            ObjectArea::first(&pod).unwrap().set_eviction_policy(self.eviction);
+        }
+        simulation
     }
 
     /// Formats the pod anew.
@@ -223,11 +242,15 @@ pub(crate) fn formatted(trial: &Trial, mut config: Config, layout: &Layout) -> S
     }
     config.contended = contended(layout);
     let simulation = Simulation::new(config, trial);
-    Pod::format(simulation.memory(0), layout).unwrap();
+    let memory = simulation.memory(0);
+    for part in layout.on_demand() {
+        memory.leave_holes(Lines::covering(LnrAddr::new(part.start), part.bytes));
+    }
+    Pod::format(memory, layout).unwrap();
     simulation
 }
 
-/// What lies where in a pod with areas for objects.
+/// The names of places in a pod with areas for objects.
 fn places(layout: &Layout) -> Places {
     let (scr, lnr) = layout.tables();
     let tables = scr.into_iter().fold(Places::default(), |places, Table { name, part, count }| {
@@ -243,6 +266,7 @@ fn area_places(layout: &Layout, area: &AreaLayout, places: Places) -> Places {
     let (own, hosts) = (layout.area_places(area), layout.hosts);
     let geometry = Geometry::within(layout, area).expect("planned by `plan_layout`");
     let areas = geometry.areas();
+    let tellers = if geometry.use_ring_bytes > 0 { hosts } else { 0 };
     let places = places
         .scr("roster", own.roster, 8, 1)
         .scr("member", own.members, LINE_BYTES, hosts)
@@ -254,7 +278,9 @@ fn area_places(layout: &Layout, area: &AreaLayout, places: Places) -> Places {
         .scr("latch", areas.latches, 8, geometry.latches)
         .scr("marks", areas.marks, 8, geometry.mark_words())
         .scr("tag of record", areas.tags, 1, geometry.tag_bytes())
+        .scr("uses told by", areas.use_ends, LINE_BYTES, tellers)
         .lnr("undo of", areas.undo, geometry.undo_bytes * geometry.writes, hosts)
+        .lnr("uses of", areas.use_rings, geometry.use_ring_bytes, hosts)
         .lnr("chunk", areas.chunks, geometry.chunk_bytes, geometry.chunks);
     let names = [
         ["low-water mark", "applied by", "ring", "segment"],
@@ -280,6 +306,7 @@ pub(crate) fn options() -> Options {
             reclaim_batch: 1,
             fragmented_percent: 5,
             move_batch: 2,
+            give_back_after: Duration::ZERO,
         },
         small_lines: 4,
         // Threads sleep for as long as the adversary likes.

@@ -1,12 +1,17 @@
 //! The clients that are connected, whichever thread serves them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
+use bytes::Bytes;
 use tokio::task::AbortHandle;
+
+use crate::outbox::Outbox;
+use crate::reply::Reply;
+use crate::subscriptions::{KINDS, Kind};
 
 /// The names and the protocol version that a client has given.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +31,8 @@ pub(crate) struct Client {
     /// When it last sent something, in milliseconds since it came.
     active_ms: AtomicU64,
     said: Mutex<Said>,
+    subscribed: Mutex<[BTreeSet<Bytes>; KINDS]>,
+    pub(crate) outbox: Outbox,
     task: OnceLock<AbortHandle>,
 }
 
@@ -33,16 +40,42 @@ impl Client {
     pub(crate) fn new(id: u64, peer: SocketAddr) -> Self {
         let said = Mutex::new(Said { protocol: 2, ..Said::default() });
         let (active_ms, task) = (AtomicU64::new(0), OnceLock::new());
-        Self { id, peer, since: Instant::now(), active_ms, said, task }
+        let (subscribed, outbox) = Default::default();
+        Self { id, peer, since: Instant::now(), active_ms, said, subscribed, outbox, task }
     }
 
     pub(crate) fn said(&self) -> MutexGuard<'_, Said> {
         self.said.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Its subscriptions, by kind.
+    pub(crate) fn subscribed(&self) -> MutexGuard<'_, [BTreeSet<Bytes>; KINDS]> {
+        self.subscribed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// To how many things it subscribes, by kind.
+    pub(crate) fn subscriptions(&self) -> [usize; KINDS] {
+        self.subscribed().each_ref().map(BTreeSet::len)
+    }
+
+    pub(crate) fn is_subscriber(&self) -> bool {
+        self.subscriptions() != [0; KINDS]
+    }
+
+    /// How many subscriptions it has that are counted together with those of a kind.
+    pub(crate) fn count_with(&self, kind: Kind) -> Reply {
+        let [channels, patterns, shards] = self.subscriptions();
+        Reply::Integer(if kind == Kind::Shard { shards } else { channels + patterns } as i64)
+    }
+
     /// Notes that it has sent something.
     pub(crate) fn is_active(&self) {
         self.active_ms.store(self.since.elapsed().as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// Whether the connection has ended.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.task.get().is_some_and(AbortHandle::is_finished)
     }
 
     /// Ends the connection, unless it ends by itself.
@@ -57,8 +90,10 @@ impl Client {
         let Said { name, library, library_version, protocol } = self.said().clone();
         let age_ms = self.since.elapsed().as_millis() as u64;
         let idle_ms = age_ms.saturating_sub(self.active_ms.load(Ordering::Relaxed));
+        let [sub, psub, ssub] = self.subscriptions();
+        let flags = if self.is_subscriber() { 'P' } else { 'N' };
         format!(
-            "id={} addr={} laddr={server} fd=-1 name={name} age={} idle={} flags=N db=0 sub=0 psub=0 ssub=0 multi=-1 watch=0 cmd=NULL user=default redir=-1 resp={protocol} lib-name={library} lib-ver={library_version}",
+            "id={} addr={} laddr={server} fd=-1 name={name} age={} idle={} flags={flags} db=0 sub={sub} psub={psub} ssub={ssub} multi=-1 watch=0 cmd=NULL user=default redir=-1 resp={protocol} lib-name={library} lib-ver={library_version}",
             self.id,
             self.peer,
             age_ms / 1000,

@@ -81,8 +81,12 @@ impl Connection {
                     self.session.closing = true;
                 }
                 Ok(None) => {
+                    self.session.client.outbox.take(&mut self.output);
                     self.send().await?;
-                    let bytes = input.read(&mut self.stream).await?;
+                    let bytes = tokio::select! {
+                        bytes = input.read(&mut self.stream) => bytes?,
+                        () = self.session.client.outbox.filled() => continue,
+                    };
                     self.session.client.is_active();
                     add(&self.shared.counters.bytes_in, bytes);
                     // A stranger gets no more than it needs.
@@ -124,6 +128,8 @@ impl Connection {
 
     /// Executes a request, and adds its reply to the output.
     async fn answer_one(&mut self, request: &[Bytes]) -> io::Result<()> {
+        // Messages that came before the request are sent before its reply.
+        self.session.client.outbox.take(&mut self.output);
         if self.shared.pause.is_on() {
             self.shared.pause.wait(commands::writes(request)).await;
         }

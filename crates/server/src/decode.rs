@@ -21,7 +21,7 @@ const MAX_STRANGER_ARGUMENTS: usize = 10;
 /// The longest line: a length, or a request written as words.
 const MAX_LINE_BYTES: usize = 64 << 10;
 
-/// What a peer sent is no request. There is no way to find the next one.
+/// The peer's bytes are no request. There is no way to find the next one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("Protocol error: {0}")]
 pub(crate) struct ProtocolError(pub(crate) String);
@@ -134,7 +134,7 @@ impl Decoder {
         Ok(Some(argument))
     }
 
-    /// What `parse` makes of a line without its end, if all of it is there.
+    /// The result of `parse` for a line without its end, if all of it is there.
     fn line<T>(
         &mut self,
         buffer: &mut BytesMut,

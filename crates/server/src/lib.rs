@@ -15,11 +15,12 @@
 //!   HTTP request: web pages can reach loopback, too.
 //! * Replies and errors are those of Redis 7 for what is supported (where several things are wrong
 //!   with a request, it may name another first); everything else gets a clean error.
+//! * The commands between `MULTI` and `EXEC`, and those of a script, happen in one step, or not at
+//!   all.
 //!
-//! Left out: types other than strings, databases other than 0, transactions, scripts,
-//! subscriptions, persistence, TLS. Commands on several keys are not atomic as a whole; a client
-//! that begins a transaction has nothing of it executed.
+//! Left out: types other than strings, databases other than 0, functions (FCALL), persistence, TLS.
 
+mod bus;
 mod clients;
 mod commands;
 mod config;
@@ -27,23 +28,31 @@ mod connection;
 mod decimal;
 mod decode;
 mod glob;
+mod hear;
 mod held;
 mod inline;
 mod latency;
+mod outbox;
 mod pause;
 mod pipeline;
 mod reply;
 mod room;
+mod scripts;
 mod server;
 mod session;
 mod shared;
 mod stats;
 mod store;
+mod subscriptions;
 mod tally;
+mod tracking;
+mod view;
 
+pub use bus::{Bus, Heard, Topic};
 pub use config::{Config, ServerError};
 pub use latency::CommandLatency;
 pub use server::Server;
 pub use stats::Stats;
-pub use store::{InfoSection, Store, StoreError, StoreUsage};
-pub use tombolo_kv::{Change, DeadlineChange, Entry, Found, Stat};
+pub use store::{Eviction, InfoSection, Store, StoreError, StoreUsage};
+pub use tombolo_kv::{Change, DeadlineChange, Entry, Found, Stat, Watch};
+pub use view::atomically;

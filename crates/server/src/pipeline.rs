@@ -7,7 +7,7 @@ use tombolo_kv::Found;
 
 use crate::commands::{Kind, set_each};
 use crate::connection::{WRITE_BYTES, answer};
-use crate::reply::encode_value;
+use crate::reply::{Reply, encode_value};
 use crate::room::FREE_BYTES;
 use crate::session::Session;
 use crate::shared::Shared;
@@ -62,7 +62,13 @@ impl Pipeline {
                 };
                 let pairs: Vec<_> = self.requests.drain(..).filter_map(pair).collect();
                 let replies = set_each(&*shared.store, &pairs);
-                replies.for_each(|reply| answer(&reply, session, shared, output));
+                let tells = shared.wants_changes();
+                for (reply, (key, _)) in replies.zip(&pairs) {
+                    if tells && !matches!(reply, Reply::Error(_)) {
+                        shared.tell_change(key, session.client.id);
+                    }
+                    answer(&reply, session, shared, output);
+                }
             }
         }
         self.bytes = 0;

@@ -18,21 +18,29 @@ impl Protocol {
     }
 }
 
-/// What a command comes to.
+/// The reply of a command.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Reply {
     Simple(&'static str),
+    /// A status that is no constant.
+    Status(String),
     Error(String),
     Integer(i64),
     Bulk(Vec<u8>),
     /// Text for people: a string of its own kind in RESP3.
     Text(String),
     Null,
+    /// No array where there could be one.
+    NullArray,
     Array(Vec<Reply>),
     /// A flat array in RESP2.
     Map(Vec<(Reply, Reply)>),
     /// An array in RESP2.
     Set(Vec<Reply>),
+    /// Data for a client besides replies: an array in RESP2.
+    Push(Vec<Reply>),
+    /// Several replies to one request.
+    Each(Vec<Reply>),
 }
 
 impl Reply {
@@ -50,18 +58,32 @@ impl Reply {
         bytes.map_or(Self::Null, Self::Bulk)
     }
 
+    /// Bytes of the values in it.
+    pub(crate) fn value_bytes(&self) -> u64 {
+        match self {
+            Self::Bulk(bytes) => bytes.len() as u64,
+            Self::Array(items) | Self::Set(items) => items.iter().map(Self::value_bytes).sum(),
+            Self::Map(pairs) => {
+                pairs.iter().map(|(name, value)| name.value_bytes() + value.value_bytes()).sum()
+            }
+            _ => 0,
+        }
+    }
+
     /// Appends the reply to `out`.
     pub(crate) fn encode(&self, protocol: Protocol, out: &mut BytesMut) {
         let resp3 = protocol == Protocol::Resp3;
         match self {
             Self::Simple(text) => line(out, b'+', text),
+            Self::Status(text) => line(out, b'+', &text.replace(['\r', '\n'], " ")),
             // An error is one line, whatever it quotes.
             Self::Error(text) => line(out, b'-', &text.replace(['\r', '\n'], " ")),
             Self::Integer(number) => head(out, b':', *number),
             Self::Bulk(bytes) => string(out, b'$', b"", bytes),
             Self::Text(text) if resp3 => string(out, b'=', b"txt:", text.as_bytes()),
             Self::Text(text) => string(out, b'$', b"", text.as_bytes()),
-            Self::Null if resp3 => out.put_slice(b"_\r\n"),
+            Self::Null | Self::NullArray if resp3 => out.put_slice(b"_\r\n"),
+            Self::NullArray => out.put_slice(b"*-1\r\n"),
             Self::Null => out.put_slice(b"$-1\r\n"),
             Self::Array(items) => {
                 head(out, b'*', items.len() as i64);
@@ -70,6 +92,13 @@ impl Reply {
             Self::Set(items) => {
                 head(out, if resp3 { b'~' } else { b'*' }, items.len() as i64);
                 items.iter().for_each(|item| item.encode(protocol, out));
+            }
+            Self::Push(items) => {
+                head(out, if resp3 { b'>' } else { b'*' }, items.len() as i64);
+                items.iter().for_each(|item| item.encode(protocol, out));
+            }
+            Self::Each(replies) => {
+                replies.iter().for_each(|reply| reply.encode(protocol, out));
             }
             Self::Map(pairs) => {
                 let (kind, count) =

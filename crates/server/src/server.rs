@@ -14,12 +14,14 @@ use tokio::sync::watch;
 use crate::clients::{self, Client};
 use crate::config::{Config, ServerError};
 use crate::connection;
+use crate::hear::Listener;
 use crate::latency::CommandLatency;
 use crate::reply::{Protocol, Reply};
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::{Stats, add};
 use crate::store::Store;
+use crate::tracking;
 
 /// How long stopping waits for commands that are being executed.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
@@ -31,6 +33,7 @@ pub struct Server {
     shared: Arc<Shared>,
     stopping: watch::Sender<bool>,
     runtime: Option<Runtime>,
+    listener: Option<Listener>,
 }
 
 impl Server {
@@ -38,7 +41,7 @@ impl Server {
     ///
     /// # Errors
     /// [`ServerError`].
-    pub fn start(config: Config, store: Arc<dyn Store>) -> Result<Self, ServerError> {
+    pub fn start(config: Config, store: Arc<dyn Store + Send + Sync>) -> Result<Self, ServerError> {
         let address = config.address()?;
         let listen = || {
             let listener = TcpListener::bind(address)?;
@@ -62,8 +65,10 @@ impl Server {
             let listener = tokio::net::TcpListener::from_std(listener)
                 .map_err(|reason| ServerError::Listen { address, reason })?;
             runtime.spawn(accept(listener, shared.clone(), stopped));
+            runtime.spawn(tracking::walk(shared.clone()));
         }
-        Ok(Self { shared, stopping, runtime: Some(runtime) })
+        let listener = Listener::start(&shared).map_err(ServerError::Threads)?;
+        Ok(Self { shared, stopping, runtime: Some(runtime), listener })
     }
 
     /// The address it listens on.
@@ -71,7 +76,7 @@ impl Server {
         self.shared.address
     }
 
-    /// What it has done.
+    /// Its counters.
     pub fn stats(&self) -> Stats {
         self.shared.counters.snapshot()
     }
@@ -92,6 +97,7 @@ impl Server {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(STOP_PATIENCE);
         }
+        self.listener.take().into_iter().for_each(Listener::stop);
     }
 }
 
@@ -148,6 +154,10 @@ impl Connected {
 impl Drop for Connected {
     fn drop(&mut self) {
         self.shared.clients.remove(&self.client);
+        self.shared.subscriptions.forget(&self.client);
+        self.shared.settle_subscriptions();
+        self.shared.tracking.stop(&self.client);
+        self.shared.settle_tracking();
         self.shared.counters.clients.fetch_sub(1, Ordering::Relaxed);
     }
 }

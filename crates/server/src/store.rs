@@ -1,9 +1,11 @@
-//! What the server needs of a store.
+//! The needs of the server of a store.
 
 use std::ops::Range;
 
 use bytes::Bytes;
-use tombolo_kv::{Change, DeadlineChange, Entry, Found, Stat};
+use tombolo_kv::{Change, DeadlineChange, Entry, EvictionPolicy, Found, Stat, Watch};
+
+use crate::bus::Bus;
 
 /// Why a store did not do what it was asked. Nothing was changed.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -31,13 +33,24 @@ pub struct StoreUsage {
     pub expiring: u64,
     /// Keys that were removed because they had expired.
     pub expired: u64,
+    /// Keys that were evicted.
+    pub evicted: u64,
+}
+
+/// The policy of a store when there is no room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Eviction {
+    /// Which values go.
+    pub policy: EvictionPolicy,
+    /// Bytes that values may take at most; all there are, if `None`.
+    pub limit_bytes: Option<u64>,
 }
 
 /// A section of the reply to `INFO`: its title, and names with values.
 pub type InfoSection = (String, Vec<(String, String)>);
 
 /// A key-value store with expiry. Calls block; they should take microseconds.
-pub trait Store: Send + Sync + 'static {
+pub trait Store {
     /// The clock by which values expire, in milliseconds since the Unix epoch.
     fn now_ms(&self) -> u64;
 
@@ -199,11 +212,64 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError`].
     fn clear(&self) -> Result<(), StoreError>;
 
+    /// The way to servers of other hosts that have the same values; `None` if there are none.
+    ///
+    /// # Errors
+    /// [`StoreError::Refused`] if there may be others, and no way to them.
+    fn bus(&self) -> Result<Option<&dyn Bus>, StoreError> {
+        Ok(None)
+    }
+
+    /// Notes what `key` has now, for [`atomically`](Self::atomically).
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn watch(&self, key: &[u8]) -> Result<Watch, StoreError> {
+        let _ = key;
+        Err(no_transactions())
+    }
+
+    /// Runs `body` on a view of the store, so that all that it reads and changes there happens in
+    /// one step, if what is watched has not changed; whether it has not. `body` may run several
+    /// times, and the last time counts. It says whether its changes are to be made; if not, what it
+    /// has read was there at one moment all the same.
+    ///
+    /// # Errors
+    /// [`StoreError`]: no change was made.
+    fn atomically(
+        &self,
+        watched: &[Watch],
+        body: &mut dyn FnMut(&dyn Store) -> bool,
+    ) -> Result<bool, StoreError> {
+        let _ = (watched, body);
+        Err(no_transactions())
+    }
+
     /// How much is in use.
     fn usage(&self) -> StoreUsage {
         StoreUsage::default()
     }
 
-    /// What the store says of itself.
+    /// Its policy when there is no room.
+    fn eviction(&self) -> Eviction {
+        Eviction::default()
+    }
+
+    /// Has it do something else then.
+    ///
+    /// # Errors
+    /// [`StoreError::Refused`] if it cannot.
+    fn set_eviction(&self, eviction: Eviction) -> Result<(), StoreError> {
+        if eviction == self.eviction() {
+            return Ok(());
+        }
+        Err(StoreError::Refused("this store evicts nothing, and has no limit".to_owned()))
+    }
+
+    /// The store's sections of INFO.
     fn info(&self) -> Vec<InfoSection>;
+}
+
+fn no_transactions() -> StoreError {
+    StoreError::Refused("this store has no transactions".to_owned())
 }

@@ -202,10 +202,13 @@ impl<'a, M: Memory, P: Protocol> Tx<'a, M, P> {
         let home = self.db.tables.home_of(place.partition);
         let request = Request::Read(place, key, mode);
         let found = self.ask(home, &request, mode == Mode::Exclusive)?;
-        Ok(self.add(home, place, key, found, mode))
+        self.add(home, place, key, found, mode)
     }
 
     /// Notes what was found of a row: its number, unless there is none.
+    ///
+    /// # Errors
+    /// A conflict, if it has changed since it was read first.
     fn add(
         &mut self,
         home: u8,
@@ -213,25 +216,29 @@ impl<'a, M: Memory, P: Protocol> Tx<'a, M, P> {
         key: OrderedKey,
         found: Found,
         mode: Mode,
-    ) -> Option<usize> {
+    ) -> Result<Option<usize>, TxError> {
         let Found { access, is_valid, version, lease, row } = found;
         let Some(access) = access else {
             self.gap_wts = self.gap_wts.max(lease.wts);
             self.gaps |= 1 << home;
-            return None;
+            return Ok(None);
         };
         let id = (place.table, place.partition, key);
         if let Some(&number) = self.known.get(&id) {
-            // It has not changed since it was read first. A ghost may have been swept, and made
-            // again.
+            // The row's home compares versions of one row. But the row that was read may have been
+            // swept as a ghost, and this be another one with its key.
             let met = &mut self.rows[number];
+            let is_same = is_valid == met.seen.is_some() && (!is_valid || version == met.version);
+            if !is_same {
+                return self.note(Err(Conflict::Validation.into()));
+            }
             (met.access, met.mode, met.lease) = (access, met.mode.max(mode), lease);
-            return Some(number);
+            return Ok(Some(number));
         }
         let (seen, change) = (is_valid.then_some(row), Change::None);
         self.known.insert(id, self.rows.len());
         self.rows.push(Met { home, access, mode, lease, version, seen, change });
-        Some(self.rows.len() - 1)
+        Ok(Some(self.rows.len() - 1))
     }
 
     /// A row with this transaction's changes.
@@ -277,7 +284,7 @@ impl<'a, M: Memory, P: Protocol> Tx<'a, M, P> {
         let home = self.db.tables.home_of(place.partition);
         let found = self.ask(home, &Request::Insert(place, key), true)?;
         let mode = if found.is_valid { Mode::Shared } else { Mode::Exclusive };
-        let number = self.add(home, place, key, found, mode);
+        let number = self.add(home, place, key, found, mode)?;
         number.ok_or_else(|| strange(home))
     }
 
@@ -298,7 +305,7 @@ impl<'a, M: Memory, P: Protocol> Tx<'a, M, P> {
             let (rows, end) = self.fetch(home, place, stretch)?;
             let last = rows.last().map(|(key, _)| *key);
             for (key, found) in rows {
-                let number = self.add(home, place, key, found, mode);
+                let number = self.add(home, place, key, found, mode)?;
                 let row = number.and_then(|number| self.current(number));
                 let Some(row) = row else { continue };
                 *left -= 1;

@@ -1,8 +1,9 @@
 //! Slot sizes.
 //!
-//! A chunk is divided into slots of one class. Classes grow by a quarter of a power of two, so at
-//! most a fifth of a slot is lost to rounding; near the size of a chunk they are whole fractions of
-//! it. Larger objects take whole chunks: an *extent chain*.
+//! A chunk is divided into slots of one class. Classes grow by an eighth of a power of two, so of a
+//! slot with several lines at most an eighth of the lines is lost to rounding. Slots of more than
+//! an eighth of a chunk are whole fractions of it. Larger objects take whole chunks: an *extent
+//! chain*.
 
 use tombolo_memory::LINE_BYTES;
 
@@ -21,8 +22,9 @@ impl Classes {
     /// The sizes for chunks of `chunk_bytes`.
     pub fn new(chunk_bytes: u64) -> Self {
         let chunk_lines = chunk_bytes / LINE_BYTES;
-        let quarters = (0..).flat_map(|power: u32| (4..8).map(move |q: u64| (q << power) / 4));
-        let steps = quarters.take_while(|lines| lines * 8 <= chunk_lines);
+        let eighths =
+            (0..).flat_map(|power: u32| (8..16).map(move |part: u64| (part << power) / 8));
+        let steps = eighths.take_while(|lines| lines * 8 <= chunk_lines);
         let fractions = (1..8).map(|parts| chunk_lines / parts).filter(|&lines| lines > 0);
         let mut lines: Vec<u64> = steps.chain(fractions).collect();
         lines.sort_unstable();
@@ -67,9 +69,13 @@ mod tests {
 
     #[test]
     fn every_size_up_to_a_chunk_has_a_tight_class() {
-        for chunk in [1 << 10, 64 << 10, 1 << 20, 2 << 20] {
+        for chunk in [1 << 10, 64 << 10, 1 << 20, 2 << 20, 64 << 20] {
             let classes = Classes::new(chunk);
-            for bytes in (1..=chunk).step_by(61).chain([chunk]) {
+            for bytes in (1..=chunk)
+                .step_by(61 + chunk as usize / 20_000)
+                .chain([1064, chunk])
+                .filter(|&bytes| bytes <= chunk)
+            {
                 let class = classes.class_for(bytes).unwrap();
                 let lines = classes.slot_lines(class).unwrap();
                 assert!(lines * LINE_BYTES >= bytes);
@@ -77,7 +83,8 @@ mod tests {
                 let smaller = classes.slot_lines(class - 1).unwrap_or(0);
                 assert!(smaller * LINE_BYTES < bytes, "a smaller class would do for {bytes}");
                 if lines * 8 <= classes.chunk_lines() {
-                    assert!(lines * LINE_BYTES <= bytes * 5 / 4 + LINE_BYTES);
+                    let lost = lines - bytes.div_ceil(LINE_BYTES);
+                    assert!(lost * 8 < lines, "{lost} of {lines} lines for {bytes} bytes");
                 }
             }
             assert_eq!(classes.class_for(chunk + 1), None);

@@ -1,4 +1,4 @@
-//! What can go wrong with an object.
+//! Errors of operations on objects.
 
 use tombolo_pod::PodError;
 
@@ -28,6 +28,11 @@ pub enum Error {
         /// Its length.
         bytes: usize,
     },
+    /// The key begins like those of notes of transactions.
+    #[error(
+        "keys that begin with the bytes ff 00 6b 76 ff 00 74 78 are the pod's own; take another"
+    )]
+    ReservedKey,
     /// The value is too long for this pod.
     #[error(
         "an object of {bytes} bytes does not fit into this pod, whose largest is {most} bytes; split it, or create a larger pod"
@@ -112,6 +117,20 @@ pub enum Error {
     StillViewing {
         /// How many.
         views: u32,
+    },
+    /// This host has given out as much room as it may.
+    #[error(
+        "this host has {most} rooms reserved already, which is the most it may at once; publish or drop some"
+    )]
+    TooManyReservations {
+        /// The limit.
+        most: u32,
+    },
+    /// This host cannot leave: room that it has given out is neither published nor given back.
+    #[error("this host still has {rooms} rooms reserved; publish or drop them before it leaves")]
+    StillReserving {
+        /// How many.
+        rooms: u32,
     },
     /// Shared memory holds bytes that no host could have written.
     #[error("the pod is damaged: {0}; save what you can and create it anew")]

@@ -1,4 +1,4 @@
-//! What precedes an object's bytes in its slot.
+//! The header before an object's bytes in its slot.
 //!
 //! ```text
 //! bytes  0..8   version: names the write that produced the value
@@ -24,7 +24,7 @@ const MARK: u16 = 0x0b1e;
 /// The object's value is in a host's own memory, or lost with it.
 const AWAY: u16 = 0xb1e0;
 
-/// What an object's slot begins with.
+/// The first bytes of an object's slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Names the write that produced the value.
@@ -99,7 +99,7 @@ impl Header {
         sound.then_some(usize::from(whole.key_bytes))
     }
 
-    /// What the slot of an object with a key of this length begins with while its value is in the
+    /// The first bytes of the slot of an object with a key of this length while its value is in the
     /// own memory of `host`, or lost with it.
     pub fn encode_away(key_bytes: u16, host: u8) -> [u8; HEADER_BYTES] {
         let away = Self { version: Version(0), key_bytes, value_bytes: host.into() };
@@ -135,7 +135,15 @@ impl Header {
 /// # Errors
 /// [`Error::TooLarge`].
 pub fn object_bytes(key: &[u8], value: &[u8]) -> Result<u64, Error> {
-    let bytes = (HEADER_BYTES + key.len()) as u64 + value.len() as u64;
+    object_bytes_of(key.len(), value.len() as u64)
+}
+
+/// Bytes that an object with a key and a value of so many bytes takes in its slot.
+///
+/// # Errors
+/// [`Error::TooLarge`].
+pub fn object_bytes_of(key_bytes: usize, value_bytes: u64) -> Result<u64, Error> {
+    let bytes = value_bytes.saturating_add((HEADER_BYTES + key_bytes) as u64);
     let most = u64::from(u32::MAX);
     if bytes > most { Err(Error::TooLarge { bytes, most }) } else { Ok(bytes) }
 }

@@ -1,16 +1,17 @@
 //! Where objects lie in their area of a pod, and the numbers from which that follows.
 //!
 //! ```text
-//! SCR of the area   scheme | chunk table | pins | intents | quarantine | latches | records | marks
-//! LNR of the area   undo | chunks
+//! SCR of the area   scheme and eviction | chunk table | pins | intents | quarantine | latches |
+//!                   ends of use rings | records | marks
+//! LNR of the area   undo | use rings | chunks
 //! ```
 
 use std::ops::Deref;
 
 use tombolo_memory::{LINE_BYTES, LnrAddr, Mapped, Memory, ScrAddr};
 use tombolo_pod::{
-    Area, AreaLayout, AreaRequest, Budget, Kind, Layout, LogOptions, PARAMETERS, Pod, PodError,
-    PodOptions, PodSpec, Sizes, Stretch, power, power_of_two_within,
+    Area, AreaLayout, AreaRequest, Budget, Kind, Layout, LogOptions, PARAMETERS, Plan, Pod,
+    PodError, PodOptions, PodSpec, Sizes, Stretch, power, power_of_two_within,
 };
 
 use crate::options::{Options, RecordWidth, TornWrites};
@@ -23,7 +24,7 @@ pub const OBJECTS: Kind = Kind::new("objects");
 pub const PAGES: Kind = Kind::new("pages");
 
 /// The version of the format of both.
-pub const AREA_VERSION: u64 = 2;
+pub const AREA_VERSION: u64 = 3;
 
 /// Words for pins, at most, a power of two: chunks whose numbers differ by a multiple of it share
 /// one.
@@ -35,6 +36,10 @@ pub const NOTE_WORDS: u64 = 4;
 /// In an area for a page cache, a file's head is as it was before if its writer dies, whatever
 /// becomes of pages: else no host could tell how long the file was.
 const HEAD_UNDO_BYTES: u64 = 128;
+
+/// Bytes of a host's ring of uses: a plan with room for less has none.
+const LEAST_USE_RING_BYTES: u64 = 1 << 10;
+const MOST_USE_RING_BYTES: u64 = 1 << 20;
 
 /// Chunks of an area for a page cache, at least: for pages, for heads, and to move either to.
 const LEAST_PAGE_CHUNKS: u64 = 3;
@@ -71,6 +76,8 @@ pub struct Geometry {
     pub latches: u64,
     /// Whether objects in a host's own memory are in their slots, too.
     pub partition_backup: bool,
+    /// Bytes of each host's ring of uses, a power of two; 0 if there are none.
+    pub use_ring_bytes: u64,
 }
 
 /// Where the parts of an area for objects start.
@@ -90,14 +97,18 @@ pub struct Areas {
     pub quarantine: ScrAddr<u64>,
     /// The latches of a page cache, a word each.
     pub latches: ScrAddr<u64>,
+    /// A line per host, if there are rings of uses: how many lines of it the host has told.
+    pub use_ends: ScrAddr<u64>,
     /// The coherence records.
     pub records: ScrAddr<u64>,
     /// A bit per record, if there are latches.
     pub marks: ScrAddr<u64>,
     /// A byte per record, if there are latches, that tells marked objects roughly apart.
     pub tags: ScrAddr<u8>,
-    /// What writes under way have overwritten, in the order of their words.
+    /// The old bytes of writes under way, in the order of their words.
     pub undo: LnrAddr,
+    /// The hosts' rings of uses.
+    pub use_rings: LnrAddr,
     /// The chunks.
     pub chunks: LnrAddr,
 }
@@ -130,6 +141,12 @@ impl Geometry {
             undo_bytes: 0,
             latches: options.latches.unwrap_or(0),
             partition_backup: options.partition_backup,
+            use_ring_bytes: options.use_ring_bytes.unwrap_or_else(|| {
+                let share = lnr_share / 128 / hosts.max(1);
+                let has_rings = share >= LEAST_USE_RING_BYTES && options.latches.is_none();
+                power_of_two_within(share, LEAST_USE_RING_BYTES, MOST_USE_RING_BYTES)
+                    * u64::from(has_rings)
+            }),
         };
         if options.torn_writes == TornWrites::Undo {
             let share = lnr_share / 32 / hosts.max(1) / geometry.writes.max(1);
@@ -186,12 +203,13 @@ impl Geometry {
                 1 => true,
                 other => return Err(damaged("there is no backup of partitions", other)),
             },
+            use_ring_bytes: words[10],
         };
         geometry.check().map_err(PodError::Damaged)?;
         Ok(geometry)
     }
 
-    /// What an area's entry in the directory says.
+    /// The parameters in an area's entry of the directory.
     pub fn parameters(&self) -> [u64; PARAMETERS] {
         let used = [
             self.chunk_bytes,
@@ -204,6 +222,7 @@ impl Geometry {
             self.undo_bytes,
             self.latches,
             self.partition_backup.into(),
+            self.use_ring_bytes,
         ];
         let mut words = [0; PARAMETERS];
         words[..used.len()].copy_from_slice(&used);
@@ -224,6 +243,9 @@ impl Geometry {
         }
         if self.latches > 0 {
             power("the number of latches", self.latches, 1, 1 << 16)?;
+        }
+        if self.use_ring_bytes > 0 {
+            power("a host's ring of uses", self.use_ring_bytes, 2 * LINE_BYTES, 1 << 30)?;
         }
         Ok(())
     }
@@ -269,7 +291,9 @@ impl Geometry {
         let writes = after(pins.element(self.pin_words()));
         let quarantine = after(writes.element(self.hosts * self.writes * NOTE_WORDS));
         let latches = after(quarantine.element(self.hosts * self.writes));
-        let records = after(latches.element(self.latches));
+        let use_ends = after(latches.element(self.latches));
+        let tellers = if self.use_ring_bytes > 0 { self.hosts } else { 0 };
+        let records = after(use_ends.line(tellers));
         let marks = after(records.element(self.record_bytes().div_ceil(8)));
         let marks = if self.has_marks() { marks } else { records };
         let tags = next_line(marks.element(self.mark_words()).offset());
@@ -280,10 +304,12 @@ impl Geometry {
             writes,
             quarantine,
             latches,
+            use_ends,
             records,
             marks,
             tags: ScrAddr::new(tags),
             undo: LnrAddr::new(self.lnr.start),
+            use_rings: self.use_rings(),
             chunks: self.chunk_area(),
         }
     }
@@ -314,8 +340,13 @@ impl Geometry {
     }
 
     fn chunk_area(&self) -> LnrAddr {
-        let before = self.lnr.start + self.hosts * self.writes * self.undo_bytes;
+        let before = self.use_rings().offset() + self.hosts * self.use_ring_bytes;
         LnrAddr::new(before.next_multiple_of(self.chunk_bytes.min(2 << 20)))
+    }
+
+    /// Behind what writes under way have overwritten.
+    fn use_rings(&self) -> LnrAddr {
+        LnrAddr::new(self.lnr.start + self.hosts * self.writes * self.undo_bytes)
     }
 }
 
@@ -403,6 +434,19 @@ pub fn plan_areas(
     lnr_bytes: u64,
     areas: &[AreaOptions],
 ) -> Result<Layout, PodError> {
+    plan_areas_beside(scr_bytes, lnr_bytes, areas, &[])
+}
+
+/// The layout of a pod of these sizes with these areas, and behind them areas of other tenants.
+///
+/// # Errors
+/// [`PodError::TooSmall`].
+pub fn plan_areas_beside(
+    scr_bytes: u64,
+    lnr_bytes: u64,
+    areas: &[AreaOptions],
+    beside: &[AreaRequest<'_>],
+) -> Result<Layout, PodError> {
     type Fit = Box<dyn Fn(Budget) -> Result<[u64; PARAMETERS], String>>;
     let fit = |area: &AreaOptions| -> Fit {
         let options = area.layout;
@@ -427,11 +471,19 @@ pub fn plan_areas(
                 segment_entries: area.layout.segment_entries,
             },
             plan: &**fit,
+            on_demand: Some(chunk_bytes),
         })
+        .chain(beside.iter().copied())
         .collect();
     let first = areas.first().map(|area| area.layout).unwrap_or_default();
     let options = PodOptions { hosts: first.hosts, mail_slots: first.mail_slots };
     Layout::plan(scr_bytes, lnr_bytes, options, &requests)
+}
+
+/// Bytes of LNR that an area's chunks take: memory is behind a chunk while a host uses it.
+fn chunk_bytes(layout: &Layout, area: &AreaLayout) -> u64 {
+    let chunks = |geometry: Geometry| geometry.lnr.end() - geometry.areas().chunks.offset();
+    Geometry::within(layout, area).map_or(0, chunks)
 }
 
 /// The layout of a pod of these sizes with one area, for objects, or for pages if it has latches.
@@ -442,7 +494,7 @@ pub fn plan_layout(scr_bytes: u64, lnr_bytes: u64, options: Options) -> Result<L
     plan_areas(scr_bytes, lnr_bytes, &[AreaOptions { layout: options, ..Default::default() }])
 }
 
-/// What a new pod is to be like that has one area, for objects or pages.
+/// Options for a new pod that has one area, for objects or pages.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CreateOptions {
     /// Bytes of SCR; if not given, all of a memory that is for SCR alone, else 64 MiB or a quarter.
@@ -453,12 +505,22 @@ pub struct CreateOptions {
     pub layout: Options,
     /// Overwrite what is there.
     pub force: bool,
+    /// Create it even if there is less room than it may come to take.
+    pub sparse: bool,
 }
 
 impl CreateOptions {
     /// A pod with `lnr_bytes` bytes of LNR.
     pub fn sized(lnr_bytes: u64) -> Self {
         Self { lnr_bytes: Some(lnr_bytes), ..Self::default() }
+    }
+
+    /// Each host may have so many rooms reserved at once, up to 2,048.
+    #[must_use]
+    pub fn with_rooms(mut self, rooms: u64) -> Self {
+        // Half of a host's intents stay for all other operations.
+        self.layout.writes = Some((2 * rooms.max(4)).next_power_of_two());
+        self
     }
 
     /// Overwrite what is there.
@@ -474,7 +536,8 @@ impl CreateOptions {
 
     /// How much memory the pod is to take.
     pub fn sizes(&self) -> Sizes {
-        Sizes { scr_bytes: self.scr_bytes, lnr_bytes: self.lnr_bytes, force: self.force }
+        let &Self { scr_bytes, lnr_bytes, force, sparse, .. } = self;
+        Sizes { scr_bytes, lnr_bytes, force, sparse }
     }
 }
 
@@ -495,7 +558,24 @@ pub fn create_areas(
     sizes: Sizes,
     areas: &[AreaOptions],
 ) -> Result<Pod<Mapped>, PodError> {
-    tombolo_pod::create(spec, sizes, &|scr, lnr| plan_areas(scr, lnr, areas))
+    create_planned(spec, sizes, areas, &|scr, lnr| plan_areas(scr, lnr, areas))
+}
+
+/// The same by a plan that puts these areas first, and perhaps others behind them.
+///
+/// # Errors
+/// As of [`tombolo_pod::create`].
+pub fn create_planned(
+    spec: &PodSpec,
+    sizes: Sizes,
+    areas: &[AreaOptions],
+    plan: Plan<'_>,
+) -> Result<Pod<Mapped>, PodError> {
+    let pod = tombolo_pod::create(spec, sizes, plan)?;
+    for (area, options) in pod.areas().zip(areas) {
+        ObjectArea::new(area)?.set_eviction_policy(options.layout.eviction);
+    }
+    Ok(pod)
 }
 
 /// The layout that [`create_areas`] would give a pod, without changing anything.
@@ -609,7 +689,7 @@ mod tests {
 
     /// It was said to be 320 bytes, which left out what a host's writes take.
     #[test]
-    fn hosts_that_may_come_cost_704_to_2944_bytes_of_scr() {
+    fn hosts_that_may_come_cost_768_to_3008_bytes_of_scr() {
         // All but the chunk table: more hosts leave less LNR for chunks.
         let overhead = |hosts, writes| {
             let options =
@@ -618,10 +698,11 @@ mod tests {
             let areas = geometry.areas();
             geometry.scr.start + areas.records.offset() - areas.writes.offset()
         };
-        // A line in the host table, one for its name, two of mail, one in the roster and one in the
-        // log. Eight writes have four lines of notes, and one for what they may leave.
-        for (writes, bytes) in [(8, 704), (64, 2_944)] {
-            assert_eq!(bytes, (6 + writes / 8 * 5) * LINE_BYTES);
+        // A line in the host table, one for its name, two of mail, one in the roster, one in the
+        // log, and one for its ring of uses. Eight writes have four lines of notes, and one for
+        // what they may leave.
+        for (writes, bytes) in [(8, 768), (64, 3_008)] {
+            assert_eq!(bytes, (7 + writes / 8 * 5) * LINE_BYTES);
             assert_eq!(overhead(16, writes) - overhead(2, writes), 14 * bytes);
             assert_eq!(overhead(64, writes) - overhead(16, writes), 48 * bytes);
         }

@@ -12,31 +12,38 @@
 
 mod classes;
 mod error;
+mod evict;
 mod guarded;
 mod hash;
 mod header;
 mod layout;
 mod options;
 mod part;
+mod reserving;
 mod retry;
 mod scheme;
 mod stats;
+mod transactional;
 mod viewed;
 
 pub use classes::{CHAIN, Classes, UNDIVIDED};
 pub use error::Error;
+pub use evict::{Eviction, EvictionPolicy, EvictionReason, Resident};
 pub use guarded::{Guard, Guarded};
 pub use hash::{KeyHasher, hash_key};
-pub use header::{HEADER_BYTES, Header, MARK_BYTES, PREFIX_BYTES, object_bytes};
+pub use header::{HEADER_BYTES, Header, MARK_BYTES, PREFIX_BYTES, object_bytes, object_bytes_of};
 pub use layout::{
     AREA_VERSION, AreaOptions, Areas, CreateOptions, Geometry, MAX_PIN_WORDS, NOTE_WORDS, OBJECTS,
-    ObjectArea, PAGES, create, create_areas, plan_areas, plan_created, plan_layout,
+    ObjectArea, PAGES, create, create_areas, create_planned, plan_areas, plan_areas_beside,
+    plan_created, plan_layout,
 };
 pub use options::{Options, RecordWidth, TornWrites};
 pub use part::Part;
+pub use reserving::{Reserving, Room};
 pub use retry::{retry_spinning, retry_with_backoff};
 pub use scheme::{Change, Item, Scheme, Usage, split};
 pub use stats::{Counter, Counters, Stats};
+pub use transactional::{Reads, Transactional, Writes};
 pub use viewed::{View, Viewed};
 
 /// The longest key.

@@ -1,7 +1,9 @@
-//! What can be chosen of a pod for objects when it is created.
+//! Options of a pod for objects, chosen when it is created.
 
 use std::fmt;
 use std::str::FromStr;
+
+use crate::EvictionPolicy;
 
 /// Records are kept in 28 bits, of whose values some mean something else: none, or where else.
 const MAX_RECORDS: u64 = (1 << 28) - 520;
@@ -99,7 +101,7 @@ impl FromStr for RecordWidth {
     }
 }
 
-/// What becomes of an object whose writer dies, or is fenced, in the middle of changing it.
+/// The fate of an object whose writer dies, or is fenced, in the middle of changing it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TornWrites {
     /// It is lost, and reported so until it is written anew or deleted.
@@ -161,7 +163,7 @@ pub struct Options {
     pub mail_slots: Option<u64>,
     /// Objects that a host may have locked at once, a power of two up to 4096.
     pub writes: Option<u64>,
-    /// What becomes of an object whose writer dies at it.
+    /// The fate of an object whose writer dies at it.
     pub torn_writes: TornWrites,
     /// Whether objects in a host's own memory are in their slots, too, as they were last written:
     /// if the host dies, they are there.
@@ -169,4 +171,9 @@ pub struct Options {
     /// For a page cache: latches by which pages are admitted, a power of two, and a mark per
     /// record. A pod with latches keeps no objects once all hosts have left it.
     pub latches: Option<u64>,
+    /// Bytes in which a host tells the others what it has used, for eviction: a power of two; 0 if
+    /// it tells nothing.
+    pub use_ring_bytes: Option<u64>,
+    /// Which values go when there is no room.
+    pub eviction: EvictionPolicy,
 }

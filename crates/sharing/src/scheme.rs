@@ -7,9 +7,9 @@ use tombolo_host::Host;
 use tombolo_memory::Memory;
 use tombolo_pod::{Area, Pod};
 
-use crate::{Error, ObjectArea, Part, Stats, Version};
+use crate::{Error, Eviction, ObjectArea, Part, Resident, Stats, Version};
 
-/// What [`Scheme::update`] makes of an object.
+/// The change of an object by [`Scheme::update`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Leave it as it is, or absent.
@@ -20,7 +20,7 @@ pub enum Change {
     Delete,
 }
 
-/// What was read of one of several objects. It keeps its memory for the next time.
+/// The value that was read of one of several objects. It keeps its memory for the next time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Item {
     /// The object's version; `None` if there is no such object.
@@ -125,7 +125,7 @@ pub trait Scheme: Sized {
         self.pod().memory()
     }
 
-    /// What this host has done.
+    /// This host's counters.
     fn stats(&self) -> Stats;
 
     /// How much is in use, as far as this host knows.
@@ -303,6 +303,46 @@ pub trait Scheme: Sized {
     /// Those of [`scan`](Self::scan).
     fn scan_within_reach(&self, cursor: u64, visit: impl FnMut(&[u8])) -> Result<u64, Error> {
         self.scan(cursor, visit)
+    }
+
+    /// This host's number in the area, if it can tell other hosts there what it has used.
+    fn host_number(&self) -> Option<u8> {
+        None
+    }
+
+    /// Shows some objects to `visit` that may be evicted, or none; returns the next cursor. Any
+    /// number is a cursor. A walk by these cursors meets all objects, in an order that is as good
+    /// as random, and goes on for ever. It reads this host's own memory alone. A scheme that evicts
+    /// nothing shows none.
+    fn sample(&self, cursor: u64, visit: impl FnMut(Resident)) -> u64 {
+        let _ = visit;
+        cursor
+    }
+
+    /// Reads the key of an object that was sampled into `key`, and the first bytes of its value
+    /// into `head`; its version, or `None` if it has changed, is in use, or cannot be read. It
+    /// waits for no other host.
+    fn inspect(
+        &self,
+        resident: Resident,
+        key: &mut Vec<u8>,
+        head: &mut [u8],
+    ) -> Result<Option<Version>, Error> {
+        let _ = (resident, key, head);
+        Ok(None)
+    }
+
+    /// Deletes an object that was inspected, if it is still at that version, and no host views it
+    /// or has it locked. It waits for no lock.
+    fn evict(&self, resident: Resident, key: &[u8], version: Version) -> Result<Eviction, Error> {
+        let _ = (resident, key, version);
+        Ok(Eviction::Changed)
+    }
+
+    /// Bytes of LNR in slots that hold objects, as far as this host knows: as
+    /// [`usage`](Self::usage) tells, for less.
+    fn used_bytes(&self) -> u64 {
+        self.usage().lnr_used_bytes
     }
 }
 

@@ -12,13 +12,13 @@ const SHARDS: usize = 16;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $field:ident / $variant:ident,)*) => {
-        /// What a host has done since it joined.
+        /// The counters of a host since it joined.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         pub struct Stats {
             $($(#[$doc])* pub $field: u64,)*
         }
 
-        /// What is counted.
+        /// The events that are counted.
         #[derive(Clone, Copy, Debug)]
         pub enum Counter {
             $($(#[$doc])* $variant,)*
@@ -27,7 +27,7 @@ macro_rules! counters {
         const COUNTERS: usize = [$(Counter::$variant),*].len();
 
         impl Counters {
-            /// What has been counted so far.
+            /// The counters so far.
             pub fn snapshot(&self) -> Stats {
                 Stats { $($field: self.sum(Counter::$variant),)* }
             }
@@ -45,7 +45,7 @@ macro_rules! counters {
                 Self { $($field: self.$field + other.$field,)* }
             }
 
-            /// What was counted since `earlier`.
+            /// The counters since `earlier`.
             #[must_use]
             pub fn since(self, earlier: Self) -> Self {
                 Self { $($field: self.$field.saturating_sub(earlier.$field),)* }
@@ -81,6 +81,8 @@ counters! {
     churn_ns / ChurnNs,
     /// Coherence records taken back.
     reclaims / Reclaims,
+    /// Chunks whose memory was given back to the system.
+    given_back / GivenBack,
     /// Hosts that died and were cleared up after.
     recoveries / Recoveries,
     /// Objects that a host had locked when it died or was fenced, and that are whole.

@@ -82,8 +82,8 @@ fn the_document_draws_what_is_there() {
             (0, "kind, up to eight letters: `objects` or `pages`") => {
                 u64::from_le_bytes(*b"pages\0\0\0")
             }
-            (_, "version of the tenant's format: 2") => {
-                assert_eq!(planned.version, 2);
+            (_, "version of the tenant's format: 3") => {
+                assert_eq!(planned.version, 3);
                 planned.version
             }
             (2, "SCR: start, bytes") => planned.scr.start,
@@ -97,10 +97,11 @@ fn the_document_draws_what_is_there() {
         };
         assert_eq!(entry(number), expected, "word {number}: {holds}");
     }
-    assert!((25..31).all(|number| entry(number) == 0) && entry(31) != 0);
+    assert_eq!(entry(25), planned.on_demand);
+    assert!((26..31).all(|number| entry(number) == 0) && entry(31) != 0);
 
     let parameters = described(&document, "Parameters of objects and pages:");
-    assert_eq!(numbers(&parameters), (0..10).collect::<Vec<_>>());
+    assert_eq!(numbers(&parameters), (0..11).collect::<Vec<_>>());
     for (number, holds) in parameters {
         let expected = match holds.as_str() {
             "bytes of a chunk" => geometry.chunk_bytes,
@@ -112,6 +113,7 @@ fn the_document_draws_what_is_there() {
             "torn objects: 0 lost, 1 undone" | "1 if partitions are backed up" => 1,
             "bytes of undo for each intent, or 0" => geometry.undo_bytes,
             "latches" => geometry.latches,
+            "bytes of a host's use ring, or 0" => geometry.use_ring_bytes,
             other => panic!("this test does not know of the parameter {other:?}"),
         };
         assert_eq!(entry(9 + number), expected, "parameter {number}: {holds}");

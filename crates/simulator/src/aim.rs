@@ -32,7 +32,7 @@ pub struct Aim {
     pub crossing: u32,
     /// Operations on memory that its thread still makes, the step's own first.
     pub operations: u32,
-    /// What becomes of its dirty lines.
+    /// The fate of its dirty lines.
     pub fate: Fate,
     /// Which of them it is, if it is one: from 0 on, of those that are dirty then. The seed
     /// decides, unless it is given.

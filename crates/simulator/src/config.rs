@@ -21,8 +21,48 @@ pub struct Config {
     pub kills: Option<Kills>,
     /// Lines whose owner no rule names: a checksum tells what became of them.
     pub contended: Vec<Lines>,
-    /// What lies where, for reports.
+    /// The names of places, for reports.
     pub places: Places,
+    /// The hardware's abilities and flaws.
+    pub platform: Platform,
+}
+
+/// The hardware's part in the pod. The default is the platform that a pod is made
+/// for: words are coherent and atomic, lines are not coherent, and write-backs and invalidates do
+/// their work. All else is there for tools that have to find it out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Platform {
+    /// Hosts see each other's words; else each host has stale copies of them.
+    pub coherent_words: bool,
+    /// Hosts see each other's lines, as the processors of one machine do.
+    pub coherent_lines: bool,
+    /// Read-modify-writes of two hosts do not mix.
+    pub atomics: bool,
+    /// A store changes its own bytes alone; else it writes its neighbours back with it.
+    pub narrow_stores: bool,
+    /// Cleans and invalidates are complete when they return.
+    pub fences: bool,
+    /// One write-back in so many leaves the second half of its line behind; none, if 0.
+    pub torn: u64,
+    /// One write-back in so many is lost; none, if 0.
+    pub lost: u64,
+    /// One invalidate in so many leaves a stale line where it is; none, if 0.
+    pub stuck: u64,
+}
+
+impl Default for Platform {
+    fn default() -> Self {
+        Self {
+            coherent_words: true,
+            coherent_lines: false,
+            atomics: true,
+            narrow_stores: true,
+            fences: true,
+            torn: 0,
+            lost: 0,
+            stuck: 0,
+        }
+    }
 }
 
 /// When hosts die.
@@ -59,6 +99,7 @@ impl Default for Config {
             kills: None,
             contended: Vec::new(),
             places: Places::default(),
+            platform: Platform::default(),
         }
     }
 }

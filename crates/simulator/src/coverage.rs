@@ -1,4 +1,4 @@
-//! What runs have met: which steps of the protocol, and where hosts died.
+//! Coverage of runs: the steps of the protocol that they met, and the places where hosts died.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -19,7 +19,7 @@ pub struct Crossed {
     pub fenced: bool,
 }
 
-/// What a set of runs has met.
+/// The coverage of a set of runs.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
     // By the address of the name: one site may have several, which are put together at the end.
@@ -34,7 +34,7 @@ pub struct Coverage {
 pub struct CrashPoint {
     /// Source file and line of the operation it did not come to.
     pub at: (&'static str, u32),
-    /// What became of its dirty lines.
+    /// The fate of its dirty lines.
     pub fate: Fate,
 }
 
@@ -43,7 +43,7 @@ pub struct CrashPoint {
 pub struct DeathAt {
     /// One of its threads had come to this step, and not yet to the next one.
     pub site: Site,
-    /// What became of its dirty lines.
+    /// The fate of its dirty lines.
     pub fate: Fate,
     /// How many there were; 2 stands for more, too.
     pub dirty: u8,
@@ -109,7 +109,7 @@ impl Coverage {
         self.deaths.iter().map(|death| death.site).collect()
     }
 
-    /// What rare things were met, and how often.
+    /// The rare events that were met, and how often.
     pub fn notes(&self) -> &BTreeMap<&'static str, u64> {
         &self.notes
     }

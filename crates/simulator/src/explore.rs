@@ -40,7 +40,7 @@ pub fn find_failure(
 /// Runs `test`; if it panics, what it said.
 ///
 /// # Errors
-/// What it said.
+/// The message of its panic.
 pub fn catch(test: impl FnOnce()) -> Result<(), String> {
     silence_expected_panics();
     let before = QUIET.replace(true);
@@ -49,7 +49,7 @@ pub fn catch(test: impl FnOnce()) -> Result<(), String> {
     outcome.map_err(|panic| message(&*panic))
 }
 
-/// What came of running every schedule of a kind.
+/// The outcome of running every schedule of a kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exhausted {
     /// Schedules run.

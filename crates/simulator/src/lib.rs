@@ -15,6 +15,9 @@
 //! as [`Failure::Stuck`]. A step of a protocol, or its fence, can be left out ([`Mutant`]), which
 //! must make some run fail.
 //!
+//! All that is on a [`Platform`] that does what a pod needs; others can be had, for tools that find
+//! out what a platform does.
+//!
 //! **The line sanitizer** (`sanitizer.rs`) knows which host owns each line, and reports each broken
 //! rule with the operations that led to it.
 //!
@@ -44,7 +47,7 @@ mod world;
 
 pub use adversary::{Adversary, Caches};
 pub use aim::{Aim, Crossings, Death};
-pub use config::{Config, Deaths, Kills};
+pub use config::{Config, Deaths, Kills, Platform};
 pub use coverage::{Coverage, CrashPoint, Crossed, DeathAt};
 pub use explore::{Exhausted, catch, enumerate, explore, find_failure, minimise};
 pub use memory::SimMemory;

@@ -10,11 +10,15 @@
 //! to a private one of zeros. Its stores there reach no other host, while others go on reading the
 //! page's other lines. Dirty ones of those are written back. Nothing heals a line.
 //!
+//! A line's memory may be *given back*: it is zeros from then on, whatever caches still hold, and
+//! may not be written until there is memory again.
+//!
 //! Leaves out associativity and levels: the adversary evicts whatever it likes. Bytes of different
 //! hosts never mix within a transfer.
 
 use tombolo_memory::{LINE_BYTES, Lines};
 
+use crate::config::Platform;
 use crate::sanitizer::{Owner, Rule, Violation};
 use crate::schedule::Outcome;
 use crate::timeline::Origin;
@@ -35,6 +39,8 @@ struct Line {
     owner: Owner,
     touched: bool,
     poisoned: bool,
+    /// The operation that gave the line's memory back, unless there is some again.
+    hole: Option<Origin>,
     /// A bit per host that has met poison in the line's page.
     met: u64,
 }
@@ -60,6 +66,7 @@ impl Default for Line {
             owner: Owner::Nobody,
             touched: false,
             poisoned: false,
+            hole: None,
             met: 0,
         }
     }
@@ -77,7 +84,7 @@ impl Default for Cached {
     }
 }
 
-/// What is done to a cached line.
+/// An operation on a cached line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Maintenance {
     Clean,
@@ -112,12 +119,16 @@ pub(crate) struct Lnr {
     pub(crate) issued: Vec<Issued>,
     recent: [u32; Self::RECENT],
     touches: usize,
+    platform: Platform,
+    /// Draws what a faulty platform does.
+    faults: u64,
 }
 
 impl Lnr {
     const RECENT: usize = 16;
 
-    pub(crate) fn prepare(&mut self, hosts: usize, lines: usize) {
+    pub(crate) fn prepare(&mut self, hosts: usize, lines: usize, platform: Platform, seed: u64) {
+        (self.platform, self.faults) = (platform, seed);
         for line in self.touched.drain(..) {
             self.lines[line as usize] = Line::default();
             self.caches.iter_mut().for_each(|cache| cache[line as usize] = Cached::default());
@@ -133,6 +144,20 @@ impl Lnr {
         }
     }
 
+    /// The cache that a host looks into: one for all, where lines are coherent.
+    fn cache_of(&self, host: usize) -> usize {
+        if self.platform.coherent_lines { 0 } else { host }
+    }
+
+    /// Whether a fault that comes once in `rate` times comes now.
+    fn fails(&mut self, rate: u64) -> bool {
+        if rate == 0 {
+            return false;
+        }
+        self.faults = self.faults.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(rate | 1);
+        (self.faults >> 33).is_multiple_of(rate)
+    }
+
     /// One of the lines touched lately, or its neighbour: a line nobody uses is stale for nobody.
     pub(crate) fn recent(&self, dice: u64) -> u32 {
         let line = self.recent[dice as usize % Self::RECENT] + (dice >> 8) as u32 % 2;
@@ -141,19 +166,20 @@ impl Lnr {
 
     /// One of the lines in a host's cache.
     pub(crate) fn some_present(&self, host: usize, dice: u64) -> Option<u32> {
-        let present = &self.present[host];
+        let present = &self.present[self.cache_of(host)];
         let index = (dice as usize).checked_rem(present.len())?;
         Some(present[index])
     }
 
     /// Lines that are dirty in a host's cache.
     pub(crate) fn dirty_lines(&self, host: usize) -> usize {
+        let host = self.cache_of(host);
         let dirty = |line: &&u32| self.caches[host][**line as usize].dirty != 0;
         self.present[host].iter().filter(dirty).count()
     }
 
     pub(crate) fn is_present(&self, host: usize, line: u32) -> bool {
-        self.caches[host][line as usize].place != ABSENT
+        self.caches[self.cache_of(host)][line as usize].place != ABSENT
     }
 
     fn touch(&mut self, line: u32) {
@@ -174,6 +200,7 @@ impl Lnr {
         if self.is_present(host, line) {
             return;
         }
+        let host = self.cache_of(host);
         self.touch(line);
         if self.lines[line as usize].poisoned && !self.has_met_poison(host, line) {
             self.meet_poison(host, line);
@@ -207,6 +234,45 @@ impl Lnr {
         memory.poisoned = true;
     }
 
+    /// The memory behind a line is given back.
+    pub(crate) fn discard(
+        &mut self,
+        line: u32,
+        origin: Origin,
+        life: u32,
+        step: u64,
+    ) -> Result<(), Violation> {
+        // There may be none already.
+        self.populate(line);
+        self.may_write(line, origin, life)?;
+        let own = &self.caches[usize::from(origin.host)][line as usize];
+        if own.dirty != 0 {
+            let earlier = own.written;
+            return Err(Violation { rule: Rule::LeftDirty, line, origin, earlier });
+        }
+        let memory = &mut self.lines[line as usize];
+        (memory.bytes, memory.reverted, memory.hole) = (Line::default().bytes, 0, Some(origin));
+        for cache in &mut self.caches {
+            let cached = &mut cache[line as usize];
+            if cached.place != ABSENT && cached.stale.is_none() {
+                cached.stale = Some((step, origin));
+            }
+        }
+        Ok(())
+    }
+
+    /// No memory is behind a line that nobody has used.
+    pub(crate) fn leave_hole(&mut self, line: u32, origin: Origin) {
+        self.touch(line);
+        self.lines[line as usize].hole = Some(origin);
+    }
+
+    /// There is memory behind a line.
+    pub(crate) fn populate(&mut self, line: u32) {
+        self.touch(line);
+        self.lines[line as usize].hole = None;
+    }
+
     /// Whether a host has met poison in a line's page.
     pub(crate) fn has_met_poison(&self, host: usize, line: u32) -> bool {
         self.lines[line as usize].met >> host & 1 == 1
@@ -222,7 +288,7 @@ impl Lnr {
     ) -> Option<(u64, Origin)> {
         self.touch(line);
         self.fetch(host, line);
-        let cached = &self.caches[host][line as usize];
+        let cached = &self.caches[self.cache_of(host)][line as usize];
         into.copy_from_slice(&cached.bytes[from..from + into.len()]);
         cached.stale
     }
@@ -230,7 +296,7 @@ impl Lnr {
     /// Stores into part of a line of a host's cache.
     pub(crate) fn write(&mut self, line: u32, from: usize, bytes: &[u8], origin: Origin) {
         self.touch(line);
-        let host = usize::from(origin.host);
+        let host = self.cache_of(usize::from(origin.host));
         self.fetch(host, line);
         let cached = &mut self.caches[host][line as usize];
         cached.bytes[from..from + bytes.len()].copy_from_slice(bytes);
@@ -240,10 +306,12 @@ impl Lnr {
 
     /// Writes a line back if it is dirty; whether it was. It stays, clean.
     pub(crate) fn clean(&mut self, host: usize, line: u32, step: u64) -> bool {
-        let cached = &mut self.caches[host][line as usize];
-        if cached.dirty == 0 {
+        let host = self.cache_of(host);
+        if self.caches[host][line as usize].dirty == 0 {
             return false;
         }
+        let (lost, torn) = (self.fails(self.platform.lost), self.fails(self.platform.torn));
+        let cached = &mut self.caches[host][line as usize];
         let memory = &mut self.lines[line as usize];
         if memory.poisoned || memory.met >> host & 1 == 1 {
             (cached.dirty, cached.stale) = (0, None);
@@ -253,7 +321,12 @@ impl Lnr {
             memory.reverted |= !cached.dirty;
         }
         memory.reverted &= !cached.dirty;
-        memory.bytes = cached.bytes;
+        let arrives = match (lost, torn) {
+            (true, _) => 0,
+            (false, true) => memory.bytes.len() / 2,
+            (false, false) => memory.bytes.len(),
+        };
+        memory.bytes[..arrives].copy_from_slice(&cached.bytes[..arrives]);
         (cached.dirty, cached.stale) = (0, None);
         let written = cached.written;
         for (other, cache) in self.caches.iter_mut().enumerate() {
@@ -274,6 +347,7 @@ impl Lnr {
 
     /// Drops a line, whatever is in it; whether it was stale.
     fn drop_line(&mut self, host: usize, line: u32) -> bool {
+        let host = self.cache_of(host);
         let cached = &mut self.caches[host][line as usize];
         let (place, stale) = (cached.place, cached.stale.is_some());
         if place == ABSENT {
@@ -291,6 +365,9 @@ impl Lnr {
     pub(crate) fn complete(&mut self, issued: Issued, step: u64) -> bool {
         match issued.what {
             Maintenance::Clean => self.clean(issued.host, issued.line, step),
+            Maintenance::Invalidate if self.fails(self.platform.stuck) => {
+                self.clean(issued.host, issued.line, step)
+            }
             Maintenance::Invalidate => self.evict(issued.host, issued.line, step),
         }
     }
@@ -298,6 +375,10 @@ impl Lnr {
     /// A host's caches are gone; some of what was dirty was written back before.
     pub(crate) fn die(&mut self, host: usize, outcome: Outcome, step: u64) {
         self.issued.retain(|issued| issued.host != host);
+        if self.platform.coherent_lines {
+            // Others may have the lines, too.
+            return;
+        }
         let mut dirty = 0;
         while let Some(&line) = self.present[host].last() {
             if self.caches[host][line as usize].dirty != 0 {
@@ -327,6 +408,9 @@ impl Lnr {
             if other != host && cached.dirty != 0 {
                 return Err(violation(Rule::TwoWriters, cached.written));
             }
+        }
+        if let Some(at) = self.lines[line as usize].hole {
+            return Err(violation(Rule::Hole, Some(at)));
         }
         match self.lines[line as usize].owner {
             Owner::Host { host, life: since, .. } if host == origin.host && life == since => Ok(()),

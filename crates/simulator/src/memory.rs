@@ -17,7 +17,7 @@ use crate::state::{Decided, State};
 use crate::world::World;
 use crate::{running, sites};
 
-/// What is found behind bytes that were written to where nothing else is.
+/// The byte that is found behind written bytes, where nothing else is.
 const GARBAGE: u8 = 0xA5;
 
 /// One simulated host's view of the pod. Clones are threads of the same host.
@@ -65,6 +65,13 @@ impl SimMemory {
         state.changed();
         drop(state);
         self.note("memory was poisoned");
+    }
+
+    /// No memory is behind these lines until a host populates them.
+    pub fn leave_holes(&self, lines: Lines) {
+        let mut state = self.world.state();
+        let origin = state.origin(self.host, Location::caller());
+        numbers(lines).for_each(|line| state.lnr.leave_hole(line, origin));
     }
 
     /// This host's caches come to lose these lines.
@@ -134,6 +141,9 @@ impl SimMemory {
         let start = at.offset() / 8 * 8;
         let around = ScrAddr::<u64>::new(start);
         let mut bytes = self.load(around).to_le_bytes();
+        if !self.world.config.platform.narrow_stores {
+            self.let_others();
+        }
         let within = (at.offset() - start) as usize;
         let new = &value.to_bits().to_le_bytes()[..size_of::<W>()];
         bytes[within..within + new.len()].copy_from_slice(new);
@@ -159,7 +169,11 @@ impl SimMemory {
             return Some(found);
         };
         self.world.cross(site, false, false);
-        if !self.world.keeps(site) {
+        if !self.world.config.platform.atomics {
+            drop(state);
+            self.let_others();
+            state = self.enter(Point::Scr(at.offset()))?;
+        } else if !self.world.keeps(site) {
             drop(state);
             state = self.enter(Point::Scr(at.offset()))?;
         }
@@ -192,6 +206,12 @@ impl SimMemory {
             copy(&mut state, line, offset, done..done + length);
             done += length;
         }
+    }
+
+    /// A step of the platform that is two, between which others have their turn.
+    #[track_caller]
+    fn let_others(&self) {
+        running::wait(&self.world, Location::caller());
     }
 
     #[track_caller]
@@ -254,7 +274,7 @@ impl Memory for SimMemory {
     }
 
     fn load<W: Word>(&self, at: ScrAddr<W>) -> W {
-        let Some(state) = self.enter(Point::Scr(at.offset())) else {
+        let Some(mut state) = self.enter(Point::Scr(at.offset())) else {
             return self.world.state().scr.load(self.host, at);
         };
         let found = state.scr.load(self.host, at);
@@ -266,7 +286,8 @@ impl Memory for SimMemory {
         if size_of::<W>() < 8 {
             self.come_to(sites::STORE_ALONE);
             self.world.cross(sites::STORE_ALONE, false, false);
-            if !self.world.keeps(sites::STORE_ALONE) {
+            let alone = self.world.config.platform.narrow_stores;
+            if !alone || !self.world.keeps(sites::STORE_ALONE) {
                 return self.store_with_neighbours(at, value);
             }
         }
@@ -365,6 +386,27 @@ impl Memory for SimMemory {
     fn poisoned(&self, lines: Lines) -> bool {
         let state = self.world.state();
         numbers(lines).any(|line| state.lnr.has_met_poison(self.host, line))
+    }
+
+    fn populate(&self, lines: Lines) -> bool {
+        for line in numbers(lines) {
+            let Some(mut state) = self.enter(Point::Line(line)) else { return true };
+            state.lnr.populate(line);
+        }
+        true
+    }
+
+    fn discard(&self, lines: Lines) -> bool {
+        let at = Location::caller();
+        for line in numbers(lines) {
+            let Some(mut state) = self.enter(Point::Line(line)) else { return true };
+            let (origin, step) = (state.origin(self.host, at), state.steps);
+            let finding = state.lnr.discard(line, origin, self.life, step);
+            state.changed();
+            drop(state);
+            self.world.judge(finding);
+        }
+        true
     }
 
     fn pause(&self) {

@@ -1,4 +1,4 @@
-//! What lies where in a pod, so that reports can say it: the simulator knows addresses only.
+//! Names of the places in a pod, for reports: the simulator knows addresses only.
 
 use tombolo_memory::{LINE_BYTES, LnrAddr, ScrAddr, Word};
 
@@ -40,13 +40,13 @@ impl Places {
         self
     }
 
-    /// What the word at a byte of SCR is.
+    /// The name of the word at a byte of SCR.
     pub(crate) fn word(&self, offset: u64) -> String {
         let named = self.scr.iter().find_map(|stretch| stretch.name_of(offset, 8, "word"));
         named.unwrap_or_else(|| format!("scr+{offset:#x}"))
     }
 
-    /// What a line of LNR is.
+    /// The name of a line of LNR.
     pub(crate) fn line(&self, line: u32) -> String {
         let offset = u64::from(line) * LINE_BYTES;
         let named = self.lnr.iter().find_map(|stretch| stretch.name_of(offset, LINE_BYTES, "line"));

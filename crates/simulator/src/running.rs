@@ -14,7 +14,7 @@ thread_local! {
     static RUNNING: RefCell<Option<Rc<World>>> = const { RefCell::new(None) };
 }
 
-/// What a thread of a dead host is unwound with.
+/// The value with which a thread of a dead host is unwound.
 pub(crate) struct Killed;
 
 /// Ends a thread whose host is dead. One that is being unwound already goes on with that.

@@ -8,7 +8,9 @@
 //!    into a stale line brought back.
 //! 6. Bytes that a thread relies on were not out of date when it began.
 //!
-//! A seventh, that nothing atomic is done to LNR, is kept by types: atomics take an
+//! 7. A host has memory put behind lines that were given back before it writes them.
+//!
+//! One more, that nothing atomic is done to LNR, is kept by types: atomics take an
 //! [`ScrAddr`](tombolo_memory::ScrAddr).
 
 use crate::places::Places;
@@ -34,6 +36,7 @@ pub(crate) enum Rule {
     LeftDirty,
     Reverted,
     Stale,
+    Hole,
 }
 
 /// A rule that was broken: by which operation, and which one made the line what it is.
@@ -54,6 +57,7 @@ impl Violation {
             Rule::TwoWriters => ("written while it is dirty in another cache", "made dirty"),
             Rule::LeftDirty => ("given away while it is dirty", "made dirty"),
             Rule::Reverted => ("given away with older bytes than it had", "made dirty while stale"),
+            Rule::Hole => ("written though no memory is behind it", "given back"),
             Rule::Stale => ("relied on though it was read from a stale cache", "made stale"),
         };
         let Self { line, origin, .. } = self;

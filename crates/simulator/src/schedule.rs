@@ -1,4 +1,4 @@
-//! What an adversary does, as a list that can be written down, shortened and done again.
+//! The actions of an adversary, as a list that can be written down, shortened and done again.
 
 use std::fmt;
 
@@ -27,7 +27,7 @@ pub enum Action {
     Kill(u8, Outcome),
 }
 
-/// What becomes of what a host that dies had in its caches.
+/// The fate of the lines that a dying host had in its caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Outcome {
     /// All of it is lost.
@@ -72,7 +72,7 @@ impl Fate {
         }
     }
 
-    /// What becomes of `dirty` lines, as `dice` says where there is a choice.
+    /// The outcome for `dirty` lines, as `dice` says where there is a choice.
     pub(crate) fn of(self, dirty: usize, dice: u64) -> Outcome {
         let one = (dice % dirty.max(1) as u64) as u32;
         match self {
@@ -127,8 +127,8 @@ pub struct Opening {
     pub others: u64,
 }
 
-/// What an adversary does in a run. Where it says nothing, threads go on, and take turns where they
-/// wait.
+/// The actions of an adversary in a run. Where there is none, threads go on, and take turns where
+/// they wait.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schedule {
     /// The actions, and when.

@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::memory::SimMemory;
 use crate::running::{self, Killed};
 use crate::trial::Trial;
-use crate::world::World;
+use crate::world::{AFTERWARDS, World};
 
 /// Why a run did not come to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl Simulation {
         self.threads.push(Some(Thread::new(move || body(memory))));
     }
 
-    /// What `host` does when it is started again after it has died.
+    /// The program of `host` when it is started again after it has died.
     pub fn restarts(&mut self, host: usize, body: impl Fn(SimMemory) + 'static) {
         self.restarts[host] = Some(Rc::new(body));
     }
@@ -129,7 +129,7 @@ impl Simulation {
             self.start_fallen_hosts();
         }
         let mut state = self.world.state();
-        (state.current, state.budget) = (0, u64::MAX);
+        (state.current, state.budget) = (0, state.steps + AFTERWARDS);
         Ok(())
     }
 

@@ -27,7 +27,7 @@ const LOOKING: u32 = 64;
 /// background work that changes something in every round and comes to nothing, for one.
 const STANDSTILL: u64 = 60_000;
 
-/// What a step takes.
+/// The time of a step.
 const STEP: Duration = Duration::from_nanos(50);
 
 /// By how much time leaps, when there is nothing but waiting and somebody waits a round more.
@@ -57,7 +57,7 @@ pub(crate) struct State {
     progressed_at: u64,
 }
 
-/// What the adversary has decided about the operation at hand.
+/// The adversary's decisions about the operation at hand.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Decided {
     /// A store stays with its host for a while.
@@ -243,7 +243,7 @@ impl State {
         }
     }
 
-    /// Whatever hosts hold back becomes visible.
+    /// All stores that hosts hold back become visible.
     pub(crate) fn deliver_all(&mut self) {
         (0..self.lives.len()).for_each(|host| self.scr.drain(host));
     }

@@ -1,4 +1,4 @@
-//! What hosts did, step by step, for people to read.
+//! The actions of hosts, step by step, for people to read.
 
 use std::fmt::Write as _;
 use std::panic::Location;

@@ -40,7 +40,7 @@ pub struct Trial {
     pub adversary: Adversary,
     /// When hosts die that may.
     pub death: Death,
-    /// What is left out.
+    /// The step that is left out.
     pub without: Option<Mutant>,
     /// Whether breaking the rules about lines is a failure by itself.
     pub sanitize: bool,
@@ -51,18 +51,18 @@ pub struct Trial {
     observed: Rc<RefCell<Observed>>,
 }
 
-/// What was observed of a run.
+/// The record of a run.
 #[derive(Default)]
 pub struct Observed {
     /// Memory operations made.
     pub steps: u64,
-    /// What the adversary did.
+    /// The adversary's actions.
     pub schedule: Schedule,
-    /// What the hosts did.
+    /// The hosts' actions.
     pub timeline: Timeline,
     /// Where an enumerating adversary could have switched threads, after its last switch.
     pub openings: Vec<Opening>,
-    /// What was met in all runs of this observer.
+    /// The coverage of all runs of this observer.
     pub coverage: Coverage,
     /// Aimed deaths, in all runs of this observer.
     pub hits: u64,
@@ -128,7 +128,7 @@ impl Trial {
         self.hosts.unwrap_or(count)
     }
 
-    /// What was observed: of the last run, but for coverage.
+    /// The record of the last run, and the coverage of all.
     pub fn observed(&self) -> RefMut<'_, Observed> {
         self.observed.borrow_mut()
     }

@@ -16,7 +16,11 @@ use crate::scr::Scr;
 use crate::state::State;
 use crate::trial::{Mutant, Trial};
 
-/// What is recycled from run to run.
+/// Steps that may follow a run, in which its outcome is looked at: a mutant may never get to the
+/// end of that.
+pub(crate) const AFTERWARDS: u64 = 20_000_000;
+
+/// The memory that is recycled from run to run.
 #[derive(Default)]
 struct Recycled {
     scr: Scr,
@@ -35,7 +39,7 @@ pub(crate) struct World {
     /// Times that hosts have come to the step at which one is to die.
     crossings: Cell<u32>,
     doom: Cell<Option<Doom>>,
-    /// What the player does, to be recycled.
+    /// The player's actions, to be recycled.
     actions: Cell<Vec<Action>>,
 }
 
@@ -43,8 +47,10 @@ impl World {
     pub(crate) fn new(config: Config, trial: Trial) -> Self {
         assert!(config.lnr_bytes.is_multiple_of(LINE_BYTES), "LNR is not a whole number of lines");
         let Recycled { mut scr, mut lnr } = RECYCLED.take().unwrap_or_default();
-        scr.prepare(config.hosts, config.scr_bytes as usize);
-        lnr.prepare(config.hosts, (config.lnr_bytes / LINE_BYTES) as usize);
+        let (platform, lines) = (config.platform, (config.lnr_bytes / LINE_BYTES) as usize);
+        let coherent = platform.coherent_words;
+        scr.prepare(config.hosts, config.scr_bytes as usize, coherent, trial.seed);
+        lnr.prepare(config.hosts, lines, platform, trial.seed);
         let state = RefCell::new(State::new(scr, lnr, &config, trial.seed));
         let player = RefCell::new(Player::new(&trial, &config));
         let (crossings, doom, actions) = (Cell::default(), Cell::default(), Cell::default());
@@ -60,7 +66,8 @@ impl World {
     }
 
     pub(crate) fn keeps_fence(&self, site: Site) -> bool {
-        self.trial.without.is_none_or(|without| without != Mutant::Fence(site))
+        let without = self.trial.without;
+        self.config.platform.fences && without.is_none_or(|without| without != Mutant::Fence(site))
     }
 
     /// The current thread has come to a step, nothing of which is done yet.
@@ -114,6 +121,11 @@ impl World {
     pub(crate) fn decide(&self, state: &mut State, point: Point, at: &'static Location<'static>) {
         let turn = state.take_turn();
         if !state.disturbed {
+            let is_stuck = state.current == 0 && state.steps > state.budget;
+            assert!(
+                !is_stuck || std::thread::panicking(),
+                "no end after {AFTERWARDS} steps that follow the run: a loop"
+            );
             return;
         }
         let mut actions = self.actions.take();

@@ -145,7 +145,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// Whatever happens in whatever order: each frame holds one thing, shadows are as their pages,
+    /// After any steps in any order: each frame holds one thing, shadows are as their pages,
     /// and a page has what was written last.
     #[test]
     fn every_page_is_in_one_frame_with_its_last_write(steps in steps(), fast in 1..10u32) {

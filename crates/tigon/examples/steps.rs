@@ -100,7 +100,7 @@ fn run(
     Ok(())
 }
 
-/// What something takes, in nanoseconds: the least of many rounds.
+/// The time of something, in nanoseconds: the least of many rounds.
 fn least(mut work: impl FnMut() -> Result<()>) -> Result<f64> {
     let mut least = f64::MAX;
     for _ in 0..ROUNDS {

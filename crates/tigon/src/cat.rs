@@ -47,7 +47,7 @@ pub(crate) struct Cat<M: Memory> {
     pub(crate) group: Arc<GroupCommit<M>>,
     scr: Heap<M>,
     rows: Heap<M>,
-    /// What is to be freed, and in which epoch it was taken away.
+    /// The memory that is to be freed, and the epoch in which it was taken away.
     retired: HostMutex<M, VecDeque<(u64, Retired)>>,
     /// Bytes of SCR among that.
     retired_scr: AtomicU64,

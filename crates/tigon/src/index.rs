@@ -244,7 +244,7 @@ impl Index {
             return None;
         }
         let head = Head::from_word(memory.load(self.head_at(node)));
-        // What is read of a node that changes may be anything.
+        // A node that changes may be read as anything.
         let head = Head { count: head.count.min(self.shape.capacity), ..head };
         Some(Found { node, version, head })
     }

@@ -17,7 +17,7 @@ use crate::record::{MAX_HOMES, MAX_LINES};
 use crate::usage::LIST_WORDS;
 use crate::variant::{Coherence, Variant};
 
-/// What lives in a database's area.
+/// The kind of a database's area.
 pub const KIND: Kind = Kind::new("tigon");
 
 /// The version of the area's format.
@@ -38,7 +38,7 @@ const ROOT_WORDS: u64 = 1 + LIST_WORDS;
 /// A request names a partition by 16 bits.
 const MAX_PARTITIONS: u64 = 1 << 16;
 
-/// What a database is made for.
+/// The sizes that a database is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Hosts, each of which is home to some partitions.

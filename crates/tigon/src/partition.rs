@@ -32,7 +32,7 @@ pub(crate) struct Partition<M: Memory> {
     pub(crate) rows: HostMutex<M, Rows<M>>,
 }
 
-/// What a partition holds.
+/// The rows of a partition.
 pub(crate) struct Rows<M: Memory> {
     /// All rows, and behind them the end of the partition.
     pub(crate) tree: OrderedMap<Arc<Row<M>>>,
@@ -47,7 +47,7 @@ pub(crate) type Entry<M> = (OrderedKey, Arc<Row<M>>);
 /// A row's version, and the row.
 pub(crate) type Committed = (Version, Box<[u8]>);
 
-/// What has come of locking a row.
+/// The outcome of locking a row.
 pub(crate) enum Locked {
     /// It is locked, and was read: whether there is a row, and its version.
     Done { is_valid: bool, version: Version },
@@ -57,7 +57,7 @@ pub(crate) enum Locked {
     Gone,
 }
 
-/// What has come of inserting a row.
+/// The outcome of inserting a row.
 pub(crate) enum Inserted<M: Memory> {
     /// It is there now, as a ghost.
     Made(Arc<Row<M>>),
@@ -67,7 +67,7 @@ pub(crate) enum Inserted<M: Memory> {
     GapLocked,
 }
 
-/// What has come of moving a row in or out.
+/// The outcome of moving a row in or out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moved {
     /// It is where it was to be.

@@ -29,7 +29,7 @@ const MAX_READERS: u8 = 63;
 const WRITER: u64 = 1 << (READERS + 6);
 const LATCH: u32 = READERS + 7;
 
-/// What a row is.
+/// The state of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// The record is of no row any more: the row is at its home alone.

@@ -1,4 +1,4 @@
-//! What a host asks another for: rows of the other's partitions that are to be shared.
+//! Requests of one host to another: rows of the other's partitions that are to be shared.
 //!
 //! ```text
 //! request   what (1 byte) | table (1) | partition (2) | count, or the record that is locked (4)
@@ -10,7 +10,7 @@ use tombolo_pod::PAYLOAD_BYTES;
 
 use crate::index::RecordAt;
 
-/// What is asked for.
+/// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
     /// The row with the key; if there is none, the rows beside its place.
@@ -35,10 +35,10 @@ pub(crate) struct Request {
     pub(crate) key: OrderedKey,
 }
 
-/// What has come of it.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// What was asked for is shared.
+    /// The row is shared.
     Done = 1,
     /// The ghost was made, and is locked for a reader.
     Locked = 6,

@@ -28,7 +28,7 @@ pub(crate) struct Row<M: Memory> {
     pub(crate) content: HostMutex<M, Content>,
 }
 
-/// What a home knows of one of its rows.
+/// The home's state of one of its rows.
 pub(crate) struct Content {
     /// How transactions have locked it, unless it is shared: then its record says so.
     pub(crate) locks: Locks,

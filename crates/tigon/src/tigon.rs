@@ -78,7 +78,7 @@ pub struct Tigon<M: Memory> {
     pub(crate) counters: Counters,
 }
 
-/// What a host has done so far.
+/// The counters of a host.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) moved_in: AtomicU64,
@@ -87,7 +87,7 @@ pub(crate) struct Counters {
     replies: AtomicU64,
 }
 
-/// What a host has done so far.
+/// The moves of a host's rows so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moves {
     /// Rows of this host that it has shared.
@@ -193,7 +193,7 @@ impl<M: Memory> Tigon<M> {
         &self.cat.homes
     }
 
-    /// What this host has done so far.
+    /// This host's moves so far.
     pub fn moves(&self) -> Moves {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (invalidated_lines, cleaned_lines) = self.cat.flushed_lines();
@@ -286,6 +286,9 @@ impl<M: Memory> Tigon<M> {
     /// That a host has died.
     pub fn serve(&self) -> Result<(), TxError> {
         while let Some(mail) = self.mailbox.next() {
+            // Not after the answer: the rows of this request would go before the host that asked
+            // for them has come to them, again and again where the budget is smaller than they are.
+            self.make_room()?;
             self.memory().works(Work::Message);
             let answer = match Request::decode(&mail.payload) {
                 Some(request) => self.grant(&request),
@@ -295,7 +298,6 @@ impl<M: Memory> Tigon<M> {
             self.mailbox.answer(&mail, code as u64);
             self.counters.replies.fetch_add(1, Ordering::Relaxed);
             answer?;
-            self.make_room()?;
         }
         Ok(())
     }
@@ -328,7 +330,8 @@ impl<M: Memory> Tigon<M> {
         Ok(answer)
     }
 
-    /// Moves rows out as long as this host's take more of SCR than they may.
+    /// Moves rows out as long as this host's take more of SCR than they may. Between two calls they
+    /// take more by the rows of one request.
     fn make_room(&self) -> Result<(), TxError> {
         let parts: usize = self.own_partitions().count();
         let mut in_vain = 0;

@@ -72,7 +72,7 @@ impl Line {
     }
 }
 
-/// What caches look a line up by.
+/// The key by which caches look a line up.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
     pub(crate) line: Line,

@@ -12,7 +12,7 @@ use crate::cache::{Cache, Key, Line, Place};
 use crate::shared::{Note, Shared};
 use crate::{Ps, profile, ps};
 
-/// What came of an access.
+/// The outcome of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// The host's caches serve it, and it takes so long.

@@ -1,8 +1,8 @@
-//! What is counted of a run, and no hardware counter reports.
+//! Counters of a run that no hardware counter reports.
 
 use serde::Serialize;
 
-/// What happened in a pod, over all hosts or of one.
+/// The events in a pod, over all hosts or of one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Counts {
     /// Lines looked up in some cache.
@@ -30,7 +30,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// What has been added since `before`.
+    /// The events since `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let links = self.link_bytes_by_host.iter().zip(&before.link_bytes_by_host);

@@ -86,7 +86,7 @@ struct Costs {
 /// Pages that a core remembers: a power of two.
 const PAGES: usize = 4;
 
-/// What a core remembers besides its caches.
+/// The state of a core besides its caches.
 #[derive(Clone, Default)]
 struct Core {
     /// Pages that it has looked up lately: of those in some sets the last one each. Looking that up
@@ -155,7 +155,7 @@ impl Machine {
         }
     }
 
-    /// What has happened so far.
+    /// The events so far.
     pub(crate) fn counts(&self) -> Counts {
         let all = |figure: fn(&Host) -> u64| self.hosts.iter().map(figure).sum::<u64>();
         let waited = all(|host| host.link.waited + host.local.waited) + self.device.waited;
@@ -434,7 +434,7 @@ mod tests {
         (profile.core.misses_at_once, profile.core.miss_gap_ns) = (16, 10.0);
         let mut machine = Machine::new(&profile, 4096, 1 << 20);
         assert_eq!(machine.read(AT, (0..9).map(lnr), 0), 300_000 + 8 * 10_000);
-        // What is in a cache does not wait, nor does another core.
+        // A line in a cache does not wait, nor does another core.
         assert!(machine.read(AT, (0..9).map(lnr), 400_000) < 420_000);
         machine.read(AT, (20..29).map(lnr), 1_000_000);
         assert_eq!(machine.read(OTHER, [lnr(40)].into_iter(), 1_000_000), 1_300_000);

@@ -17,7 +17,7 @@ use crate::world::{State, World};
 /// A store that a cache takes at once.
 const STORE_PS: u64 = 500;
 
-/// What waiting takes in a pod that is being set up.
+/// The time of a pause in a pod that is being set up.
 const UNTIMED_PAUSE_PS: u64 = 1_000_000;
 
 /// When pods are set up: some day in 2026.
@@ -67,7 +67,7 @@ impl TimedMemory {
         assert!(within, "{bytes} bytes at {start:?} are outside LNR");
     }
 
-    /// What was stored before completes, and what `then` does after that.
+    /// Completes all earlier stores, and then does `then`.
     fn fenced(&self, then: impl FnOnce(&mut State)) {
         let mut state = self.world.in_turn();
         if state.timed {

@@ -30,7 +30,7 @@ pub struct Pipe {
     capacity: u64,
     /// Shares of the bandwidth in use, and what is waited then.
     curve: Vec<(f64, f64)>,
-    /// What is waited while so many lines of a window's are in use, or all of its bytes.
+    /// The waits, by the lines of a window that are in use; the last one is for all of its bytes.
     waits: Vec<Ps>,
     /// Windows without room.
     full: Range<u64>,
@@ -78,7 +78,7 @@ impl Pipe {
         waits
     }
 
-    /// What is waited while so many bytes of a window's are in use: looked up if they are lines, or
+    /// The wait while so many bytes of a window are in use: looked up if they are lines, or
     /// all.
     #[inline]
     fn waits_at(&self, used: u64) -> Ps {
@@ -128,7 +128,7 @@ impl Pipe {
         window
     }
 
-    /// What is waited while so many bytes of a window's are in use.
+    /// The wait while so many bytes of a window are in use.
     #[inline(never)]
     fn at(&self, used: u64) -> Ps {
         let share = used as f64 / self.capacity as f64;

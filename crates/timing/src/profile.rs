@@ -1,4 +1,4 @@
-//! What a pod is made of, and what things take there.
+//! The parts of a pod, and their times and sizes.
 
 use std::path::Path;
 
@@ -15,13 +15,13 @@ use crate::Tiers;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// What it is called.
+    /// The profile's name.
     pub name: String,
-    /// What it stands for, in a sentence.
+    /// The machine that it stands for, in a sentence.
     pub about: String,
     /// How many hosts and cores.
     pub pod: Hosts,
-    /// What a core does by itself.
+    /// The core's own times.
     pub core: Core,
     /// Where a core remembers where pages are.
     pub tlb: Tlb,
@@ -38,7 +38,7 @@ pub struct Profile {
     pub coherence: Coherence,
     /// Instructions that make the caches of a host forget or write back.
     pub flush: Flush,
-    /// What the code's own steps take, with everything in the nearest cache.
+    /// The times of the code's own steps, with everything in the nearest cache.
     pub steps: Steps,
     /// Times to give pages other mappings; a profile may be without.
     #[serde(default)]
@@ -49,9 +49,9 @@ pub struct Profile {
     /// Two tiers between which pages move, if the machine has them.
     #[serde(default)]
     pub tiers: Option<Tiers>,
-    /// What the steps of a database take, likewise, if databases run on it.
+    /// The times of a database's steps, likewise, if databases run on it.
     pub database: Option<Database>,
-    /// What each host's log is written to, if databases run on it.
+    /// The storage of each host's log, if databases run on it.
     pub storage: Option<Storage>,
     /// The text that it was read from, which says where its numbers come from.
     #[serde(skip)]
@@ -68,7 +68,7 @@ pub struct Hosts {
     pub cores: u32,
 }
 
-/// What a core does by itself.
+/// The core's own times.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Core {
@@ -99,8 +99,8 @@ pub struct Tlb {
     pub pages: u32,
     /// Finding out where another page is.
     pub miss_ns: f64,
-    /// What is added when a host touches a page of the device for the first time; nothing, unless
-    /// given: pages may be mapped in advance.
+    /// The time that is added when a host touches a page of the device for the first time; nothing,
+    /// unless given: pages may be mapped in advance.
     #[serde(default)]
     pub first_ns: f64,
 }
@@ -121,7 +121,7 @@ pub struct Cache {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bandwidth {
-    /// What goes through at most.
+    /// The bandwidth.
     pub gb_per_s: f64,
     /// Shares of that in use, rising, and nanoseconds that each line takes longer then.
     #[serde(default)]
@@ -134,7 +134,7 @@ pub struct Bandwidth {
 pub struct Memory {
     /// From load to use, when nobody else is there.
     pub latency_ns: f64,
-    /// What goes in and out at most.
+    /// The bandwidth, both ways together.
     pub gb_per_s: f64,
     /// Shares of that in use, rising, and nanoseconds that each line takes longer then.
     #[serde(default)]
@@ -156,7 +156,7 @@ pub struct Coherence {
     pub latency_ns: f64,
     /// How much longer, if other hosts have to drop it or hand it back first.
     pub snoop_ns: f64,
-    /// What the device and hosts say to each other.
+    /// The messages between the device and hosts.
     #[serde(default)]
     pub protocol: CoherenceProtocol,
     /// Whom the device asks.
@@ -168,7 +168,7 @@ pub struct Coherence {
     pub lnr: bool,
 }
 
-/// What the device and hosts say to each other about a line.
+/// The protocol by which the device and hosts keep a line coherent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CoherenceProtocol {
@@ -225,7 +225,7 @@ pub struct Flush {
     pub invalidate_more_ns: f64,
 }
 
-/// What the code's own steps take, with everything in the nearest cache.
+/// The times of the code's own steps, with everything in the nearest cache.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Steps {
@@ -275,7 +275,7 @@ pub struct Tier {
     pub migrate_ns: f64,
 }
 
-/// What the steps of a database take, with everything in the nearest cache.
+/// The times of a database's steps, with everything in the nearest cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Database {
@@ -289,7 +289,7 @@ pub struct Database {
     pub change_ns: f64,
 }
 
-/// What each host's log is written to. Every host has one of its own.
+/// The storage of each host's log. Every host has one of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Storage {
@@ -299,7 +299,7 @@ pub struct Storage {
     pub sync_us: f64,
 }
 
-/// What is wrong with a profile.
+/// Faults of a profile.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ProfileError {
@@ -485,7 +485,7 @@ pub(crate) mod tests {
         Profile::parse("tiny", TINY).unwrap()
     }
 
-    /// What is said of a profile in which one thing was replaced by another.
+    /// The error about a profile in which one text was replaced by another.
     fn said(this: &str, that: &str) -> String {
         assert!(TINY.contains(this));
         Profile::parse("odd.toml", &TINY.replace(this, that)).unwrap_err().to_string()

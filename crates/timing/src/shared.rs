@@ -6,7 +6,7 @@ use tombolo_memory::prefetch;
 use crate::cache::{Cache, Key, Line, Place, blank};
 use crate::profile;
 
-/// What the shared cache notes of a line.
+/// The shared cache's note of a line.
 #[derive(Clone, Copy, Default)]
 pub struct Note {
     /// A bit per core that may have it.
@@ -43,7 +43,7 @@ impl Note {
         self.line & ALONE != 0
     }
 
-    /// What the host may do with the line.
+    /// The host's rights to the line.
     #[inline]
     pub(crate) fn state(&self) -> State {
         match (self.dirty(), self.alone()) {
@@ -105,7 +105,7 @@ impl Shared {
         Some(place)
     }
 
-    /// What is noted there.
+    /// The note at a place.
     #[inline(always)]
     pub(crate) fn note(&self, place: Place) -> &Note {
         &self.notes[place.number()]

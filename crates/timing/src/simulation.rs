@@ -16,7 +16,7 @@ use crate::world::{World, within};
 /// The pod to simulate.
 #[derive(Clone, Debug)]
 pub struct Spec {
-    /// What it is made of.
+    /// The machine's parts, times and sizes.
     pub profile: Profile,
     /// Size of SCR in bytes.
     pub scr_bytes: u64,
@@ -118,7 +118,7 @@ impl Simulation {
         Duration::from_nanos(self.world.state().now / 1000)
     }
 
-    /// What has happened so far.
+    /// The events so far.
     pub fn counts(&self) -> Counts {
         self.world.state().machine.counts()
     }

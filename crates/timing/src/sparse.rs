@@ -1,6 +1,6 @@
 //! Bytes of which most are zero: lines of zeros take no memory.
 //!
-//! What a page keeps lies in one block, of a size that follows from how many lines those are.
+//! The lines that a page keeps lie in one block, whose size follows from their number.
 //! Blocks are cut from large segments, since millions of them are looked up at random.
 
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! What it buys to split the log: two hosts that do nothing but create and delete objects, in pods
+//! The gain of splitting the log: two hosts that do nothing but create and delete objects, in pods
 //! whose logs have 1, 2 and 4 shards.
 //!
 //! `cargo bench -p tombolo --bench shards -- [SECONDS]`. Each host has its own mapping of the pod,
@@ -24,7 +24,7 @@ struct Case {
     hosts: Vec<Objects>,
 }
 
-/// What a round came to.
+/// The result of a round.
 #[derive(Clone, Copy)]
 struct Round {
     events_per_s: f64,

@@ -3,7 +3,7 @@
 use std::vec::IntoIter;
 
 /// A step of a walk: adds keys, and returns the next cursor, 0 at the end.
-type Step<'a, E> = Box<dyn FnMut(u64, &mut Vec<Vec<u8>>) -> Result<u64, E> + 'a>;
+type Step<'a, E> = Box<dyn FnMut(u64, &mut Vec<Vec<u8>>) -> Result<u64, E> + Send + 'a>;
 
 /// A walk through the keys of a pod, some at a time, in no order. It meets each key that is there
 /// all the while, and others perhaps; no key is met twice. After an error it is over.
@@ -18,7 +18,7 @@ pub struct Keys<'a, E> {
 impl<'a, E> Keys<'a, E> {
     pub(crate) fn new(
         prefix: &[u8],
-        step: impl FnMut(u64, &mut Vec<Vec<u8>>) -> Result<u64, E> + 'a,
+        step: impl FnMut(u64, &mut Vec<Vec<u8>>) -> Result<u64, E> + Send + 'a,
     ) -> Self {
         let found = Vec::new().into_iter();
         Self { step: Box::new(step), prefix: prefix.to_vec(), cursor: Some(0), found }

@@ -53,8 +53,8 @@
 //!
 //! # What to know
 //!
-//! * Handles are shared by the threads of a process: pass references, or wrap them in `Arc`. A
-//!   thread that each handle has does its background work.
+//! * Handles are shared by the threads of a process: pass references, or clones, which are the same
+//!   host. A thread that each host has does its background work.
 //! * Dropping a handle, or [`Member::leave`], leaves the pod. A process may also be killed at any
 //!   time: the other hosts take over its locks and go on, and its seat becomes free. The value that
 //!   it was just writing is lost, unless the pod keeps what writes overwrite. If all are killed,
@@ -63,7 +63,13 @@
 //! * An error of the memory in which one object lies costs that object. One in SCR, the log or mail
 //!   is passed on to the handler of SIGBUS that the program had; [`on_memory_error`] changes that.
 //! * A view ([`Objects::view`], [`Store::view`](tombolo_kv::Store::view)) shows a large value where
-//!   it lies, and keeps its room until it is dropped: look, and let go.
+//!   it lies, and keeps its room until it is dropped: look, and let go. An owned view
+//!   ([`Store::view_owned`], [`Objects::view_owned`]) can be sent elsewhere.
+//! * A room ([`Store::reserve_owned`]) is memory of the pod for a value to come: it is filled, and
+//!   then published or dropped.
+//! * Each host stores into the pod, also one that only reads: its seat, its beat, and how far it
+//!   has applied the log. A host that reads applies changes and cleans up after dead hosts like any
+//!   other. So the pod has to be writable for it, and there is no read-only join.
 //! * Objects stay in the pod when all hosts have left, for as long as its memory keeps its bytes.
 //! * A [`database`] has tables of rows, and transactions over them. It takes a pod of its own.
 //! * Values that a [`Store`] has put are objects whose first bytes say when they expire. Use a pod
@@ -75,14 +81,18 @@ pub mod database;
 mod keys;
 mod member;
 mod objects;
+mod owned;
 mod store;
 
 use std::path::Path;
 
 pub use keys::Keys;
 pub use member::{Handle, Member};
+pub use owned::{ObjectRoom, ObjectView, OwnedView, Shown, StoreRoom, StoreView};
 pub use store::Lifetime;
-pub use tombolo_kv::{Change as StoreChange, Entry, Error as StoreError, ValueView};
+pub use tombolo_kv::{
+    Change as StoreChange, Entry, Error as StoreError, Evicted, ValueRoom, ValueView,
+};
 pub use tombolo_memory::FetchOp;
 pub use tombolo_memory::paging::PageSpace;
 pub use tombolo_memory::{
@@ -91,8 +101,8 @@ pub use tombolo_memory::{
 };
 pub use tombolo_objects::{
     BreakEven, Change, Chunk, ChunkUse, Cleanup, Costs, Error, IndexLimits, Item, Locks,
-    MAX_KEY_BYTES, Maintenance, Options, Place, Placement, Profile, ReadGuard, Recency, Stats,
-    Thresholds, Usage, Version, View, WriteGuard, saved,
+    MAX_KEY_BYTES, Maintenance, Options, Place, Placement, Profile, ReadGuard, Recency,
+    Reservation, Stats, Thresholds, Usage, Version, View, WriteGuard, saved,
 };
 pub use tombolo_pod::{Kind, MAX_AREAS, MAX_HOSTS, PodError, PodSpec, Sizes, Stay};
 pub use tombolo_regions::{
@@ -100,8 +110,8 @@ pub use tombolo_regions::{
     SharedRegion, create_pod as create_region_pod,
 };
 pub use tombolo_sharing::{
-    AreaOptions, CreateOptions, Geometry, OBJECTS, ObjectArea, Options as LayoutOptions, PAGES,
-    RecordWidth, TornWrites,
+    AreaOptions, CreateOptions, EvictionPolicy, EvictionReason, Geometry, OBJECTS, ObjectArea,
+    Options as LayoutOptions, PAGES, RecordWidth, TornWrites,
 };
 
 /// A pod in mapped memory.
@@ -113,6 +123,9 @@ pub type Objects = Member<tombolo_objects::Objects<Mapped>>;
 
 /// The key-value store of a pod, as this host serves it.
 pub type Store = Member<tombolo_kv::Store<tombolo_objects::Objects<Mapped>>>;
+
+/// The reads and changes of a transaction on a [`Store`].
+pub type StoreTransaction<'a> = tombolo_kv::Transaction<'a, tombolo_objects::Objects<Mapped>>;
 
 /// Creates an empty pod in the memory that `spec` names: `/dev/shm/pod`, `/dev/dax0.0`, or two
 /// specs for a coherent and a non-coherent part, `/dev/dax0.0+/dev/dax1.0`.

@@ -16,7 +16,7 @@ const TICK: Duration = Duration::from_millis(1);
 
 /// A way to share a pod: objects, or a key-value store.
 pub trait Handle: Sized + Send + Sync + 'static {
-    /// What can go wrong with it.
+    /// Its errors.
     type Error: From<PodError> + Send;
     /// How a host takes part.
     type Options: Default;
@@ -65,10 +65,21 @@ handle!(tombolo_objects::Objects<Mapped>, tombolo_objects::Error);
 handle!(tombolo_kv::Store<tombolo_objects::Objects<Mapped>>, tombolo_kv::Error);
 
 /// A host that has joined a pod. It is used as what it holds: [`Objects`](crate::Objects) or
-/// [`Store`](crate::Store). Dropping it leaves the pod.
+/// [`Store`](crate::Store). A clone is the same host. Dropping the last clone leaves the pod.
 pub struct Member<H: Handle> {
+    stay: Arc<Joined<H>>,
+}
+
+/// A host in a pod, for as long as it is there.
+struct Joined<H: Handle> {
     handle: Arc<H>,
     background: Option<Background>,
+}
+
+impl<H: Handle> Clone for Member<H> {
+    fn clone(&self) -> Self {
+        Self { stay: self.stay.clone() }
+    }
 }
 
 struct Background {
@@ -93,17 +104,27 @@ impl<H: Handle> Member<H> {
     /// If there is no seat, or nobody to get the index from.
     pub fn join_pod(pod: Pod<Mapped>, options: H::Options) -> Result<Self, H::Error> {
         let handle = Arc::new(H::join(pod, options)?);
-        Ok(Self { background: Some(Background::start(handle.clone())), handle })
+        let background = Some(Background::start(handle.clone()));
+        Ok(Self { stay: Arc::new(Joined { handle, background }) })
     }
 
-    /// Leaves the pod. The last host to leave puts it in order, so that it can be joined again.
+    /// Leaves the pod. The last host to leave puts it in order, so that it can be joined again. If
+    /// there are clones of this, or views or rooms that keep the host, it leaves with the last of
+    /// them.
     ///
     /// # Errors
     /// If the pod is damaged.
-    pub fn leave(mut self) -> Result<(), H::Error> {
-        self.stop()
+    pub fn leave(self) -> Result<(), H::Error> {
+        Arc::into_inner(self.stay).map_or(Ok(()), |mut stay| stay.stop())
     }
 
+    /// How many clones of this, views and rooms keep the host in the pod, this one included.
+    pub fn keepers(&self) -> usize {
+        Arc::strong_count(&self.stay)
+    }
+}
+
+impl<H: Handle> Joined<H> {
     fn stop(&mut self) -> Result<(), H::Error> {
         let Some(background) = self.background.take() else { return Ok(()) };
         background.stop();
@@ -115,11 +136,11 @@ impl<H: Handle> Deref for Member<H> {
     type Target = H;
 
     fn deref(&self) -> &H {
-        &self.handle
+        &self.stay.handle
     }
 }
 
-impl<H: Handle> Drop for Member<H> {
+impl<H: Handle> Drop for Joined<H> {
     fn drop(&mut self) {
         // Nobody is left to tell; `leave` is for those who want to know.
         let _ = self.stop();
@@ -132,7 +153,7 @@ impl Background {
         let told = stopping.clone();
         let thread = thread::spawn(move || {
             while !told.load(Ordering::Acquire) {
-                // What is wrong here is wrong for this host's next operation too, which reports it.
+                // This host's next operation meets the same error, and reports it.
                 let _ = handle.tick();
                 thread::park_timeout(TICK);
             }

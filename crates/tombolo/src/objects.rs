@@ -2,7 +2,10 @@
 
 use tombolo_memory::Mapped;
 
-use crate::{Change, Error, Item, Keys, Objects, ReadGuard, Version, View, WriteGuard};
+use crate::{
+    Change, Error, Item, Keys, ObjectRoom, ObjectView, Objects, OwnedView, ReadGuard, Reservation,
+    Version, View, WriteGuard,
+};
 
 /// Operations on objects. Keys have 1 to [`MAX_KEY_BYTES`](crate::MAX_KEY_BYTES) bytes.
 ///
@@ -225,6 +228,60 @@ impl Objects {
     #[inline]
     pub fn view(&self, key: &[u8]) -> Result<Option<View<'_, Mapped>>, Error> {
         (**self).view(key)
+    }
+
+    /// As [`view`](Self::view), where the view keeps this host in the pod and can be sent anywhere.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("pod");
+    /// # tombolo::create(&path, tombolo::CreateOptions::sized(16 << 20))?;
+    /// let objects = tombolo::Objects::join(&path)?;
+    /// objects.put(b"key", &[7; 4096])?;
+    /// let view = objects.view_owned(b"key")?.unwrap();
+    /// drop(objects);
+    /// let sum = std::thread::spawn(move || view.iter().map(|&byte| u64::from(byte)).sum::<u64>());
+    /// assert_eq!(sum.join().unwrap(), 7 * 4096_u64);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::TooManyViews`].
+    pub fn view_owned(&self, key: &[u8]) -> Result<Option<ObjectView>, Error> {
+        Ok(tombolo_objects::Objects::view_by(self.clone(), key)?.map(OwnedView::new))
+    }
+
+    /// Reserves room for the value of `key`, of so many bytes. It is filled, and then published or
+    /// dropped; no host sees it before. If this process dies, the other hosts free it. A host may
+    /// have as many rooms as half of the objects that it may have locked, which
+    /// [`LayoutOptions::writes`](crate::LayoutOptions::writes) says.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("pod");
+    /// # tombolo::create(&path, tombolo::CreateOptions::sized(16 << 20))?;
+    /// # let objects = tombolo::Objects::join(&path)?;
+    /// let mut room = objects.reserve(b"key", 4096)?;
+    /// room.bytes_mut().ok_or("it lies in several pieces")?.fill(7);
+    /// assert!(objects.view(b"key")?.is_none());
+    /// room.publish()?;
+    /// assert_eq!(objects.stat(b"key")?.unwrap().0, 4096);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::TooManyReservations`], and those of [`put`](Self::put).
+    pub fn reserve(&self, key: &[u8], bytes: u64) -> Result<Reservation<'_, Mapped>, Error> {
+        (**self).reserve_room(key, bytes)
+    }
+
+    /// As [`reserve`](Self::reserve), where the room keeps this host in the pod and can be sent
+    /// anywhere.
+    ///
+    /// # Errors
+    /// Those of [`reserve`](Self::reserve).
+    pub fn reserve_owned(&self, key: &[u8], bytes: u64) -> Result<ObjectRoom, Error> {
+        tombolo_objects::Objects::reserve_room_by(self.clone(), key, &[], bytes)
     }
 
     /// All keys, in no order.

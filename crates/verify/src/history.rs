@@ -1,4 +1,4 @@
-//! What clients did and what came back.
+//! Histories: the operations of clients, and their results.
 
 mod recorder;
 
@@ -12,17 +12,17 @@ pub use recorder::{Client, Invocation, Recorder};
 pub struct Record<K, O, R> {
     /// The client that did it. A client may have several operations in progress.
     pub client: u32,
-    /// What it was done to.
+    /// The key that the operation is on.
     pub key: K,
-    /// What was asked for.
+    /// The client's request.
     pub operation: O,
     /// When it was asked for: not after the operation began.
     pub invoked_at: u64,
-    /// What came of it.
+    /// The end of the operation.
     pub outcome: Outcome<R>,
 }
 
-/// What came of an operation. `at` is when the client knew: not before the operation ended.
+/// The end of an operation. `at` is when the client knew: not before the operation ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome<R> {
     /// It took effect, with this result. A refusal that says something about the state ("exists
@@ -30,7 +30,7 @@ pub enum Outcome<R> {
     Returned {
         /// When it came back.
         at: u64,
-        /// What the client was told.
+        /// The client's result.
         result: R,
     },
     /// It surely had no effect, now or later, and says nothing about the state.

@@ -18,9 +18,9 @@ pub use violation::Violation;
 pub trait Model {
     /// All that one key remembers. Equal states behave alike.
     type State: Clone + Debug + Eq + Hash;
-    /// What clients ask for.
+    /// The requests of clients.
     type Operation: Clone + Debug;
-    /// What clients are told.
+    /// The results for clients.
     type Result: Clone + Debug;
 
     /// The state of every key at first.
@@ -46,7 +46,7 @@ pub trait Model {
     }
 }
 
-/// What became of the question. `explored` counts placed operations, those taken back included.
+/// The answer to the question. `explored` counts placed operations, those taken back included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Verdict<K, O, R> {
@@ -131,7 +131,7 @@ impl<K, O, R> Verdict<K, O, R> {
         matches!(self, Self::Linearizable { .. })
     }
 
-    /// What is wrong, if the history is proven not to be linearizable.
+    /// The violation, if the history is proven not to be linearizable.
     #[must_use]
     pub fn violation(&self) -> Option<&Violation<K, O, R>> {
         match self {

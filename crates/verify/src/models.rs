@@ -11,7 +11,7 @@ use crate::linearizability::Model;
 /// own; comparing values then comes to the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyValue<V> {
-    /// What every key holds at first.
+    /// The first value of every key.
     pub initial: Option<V>,
 }
 
@@ -30,9 +30,9 @@ pub enum Operation<V> {
     Delete,
     /// Stores if the key holds a given value. [`Result::Flag`]: whether it stored.
     CompareAndSwap {
-        /// What the key must hold.
+        /// The value that the key must have.
         expected: V,
-        /// What it holds afterwards.
+        /// The value of the key afterwards.
         new: V,
     },
     /// Stores, whatever was there. [`Result::Value`]: the value before.
@@ -42,7 +42,7 @@ pub enum Operation<V> {
     Append(V),
 }
 
-/// What an [`Operation`] came to.
+/// The result of an [`Operation`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Result<V> {
     /// Nothing to tell.

@@ -1,4 +1,4 @@
-//! What can be wrong with a workload.
+//! Errors of workloads.
 
 use crate::properties::Origin;
 
@@ -11,7 +11,7 @@ pub enum WorkloadError {
     Syntax {
         /// Where it stands.
         origin: Origin,
-        /// What is wrong there, and what to write instead.
+        /// The fault there, and the remedy.
         problem: String,
     },
     /// There is no property of this name.
@@ -33,7 +33,7 @@ pub enum WorkloadError {
         name: &'static str,
         /// Its value.
         value: String,
-        /// What it may be.
+        /// The values that it may have.
         expected: &'static str,
     },
     /// Every property is readable, but together they describe nothing that could be run.

@@ -1,5 +1,6 @@
 //! YCSB's core workload: its parameters, the operations it consists of, and the keys and values
-//! they are about. Nothing here knows a store, a clock or a thread; callers run the operations.
+//! they are about; and recorded traces of [caches](cache). Nothing here knows a store, a clock or a
+//! thread; callers run the operations.
 //!
 //! * [`Properties`] reads YCSB's workload files and `-p name=value`, [`Workload`] is what they say.
 //! * [`Operations`] are the operations of one thread, about records that have numbers.
@@ -85,6 +86,7 @@
 //! # Ok::<(), tombolo_workloads::WorkloadError>(())
 //! ```
 
+pub mod cache;
 mod check;
 mod chooser;
 mod error;

@@ -127,7 +127,7 @@ impl Properties {
     }
 }
 
-/// What separates a name from its value and may stand before either.
+/// The characters that separate a name from its value and may stand before either.
 const BLANK: [char; 3] = [' ', '\t', '\u{c}'];
 
 fn trim_start(line: &str) -> &str {

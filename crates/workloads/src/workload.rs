@@ -1,4 +1,4 @@
-//! What a YCSB workload is: its parameters, and which of them make no sense together.
+//! YCSB workloads: their parameters, and which of them make no sense together.
 
 use std::ops::Range;
 use std::time::Duration;

@@ -23,7 +23,7 @@ pub struct Zipfian {
     /// 1 / (1 - `theta`).
     exponent: f64,
     items: u64,
-    /// What to add to `tail` to get zeta.
+    /// The difference between zeta and `tail`.
     offset: f64,
     zeta2: f64,
     zeta: f64,
@@ -108,8 +108,8 @@ fn sum(count: u64, theta: f64) -> f64 {
     (1..=count).map(|i| libm::pow(i as f64, -theta)).sum()
 }
 
-/// What grows with `count` as `zeta(count)` does, once `count` is large: the Euler-Maclaurin
-/// formula up to the third derivative.
+/// A function that grows with `count` as `zeta(count)` does, once `count` is large: the
+/// Euler-Maclaurin formula up to the third derivative.
 fn tail(count: u64, theta: f64) -> f64 {
     let x = count as f64;
     let third = theta * (theta + 1.0) * (theta + 2.0) / (720.0 * x * x * x);

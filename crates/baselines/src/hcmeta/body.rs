@@ -12,7 +12,7 @@ use super::sites;
 use super::space::Space;
 use super::value::Value;
 
-/// What an object's body needs of its host.
+/// The means of its host that an object's body uses.
 pub(crate) struct Means<'a, M: Memory> {
     pub(crate) memory: &'a M,
     pub(crate) space: &'a Space<M>,
@@ -78,13 +78,13 @@ impl<M: Memory> Means<'_, M> {
 /// An object's bytes in its slot.
 pub(crate) struct Body<'a, M: Memory> {
     means: Means<'a, M>,
-    /// What drops its stale lines.
+    /// The step that drops its stale lines.
     site: Site,
     pub(crate) lines: Lines,
     pub(crate) header: Header,
     /// This host has no stale line of the object.
     pub(crate) fresh: bool,
-    /// What was written and is not in memory yet.
+    /// The lines that were written and are not in memory yet.
     pub(crate) dirty: SmallVec<[Lines; 3]>,
     /// Where the object was before, if it moved.
     pub(crate) left: Option<Lines>,

@@ -8,7 +8,7 @@ use super::record::Layout;
 use super::table::EntryNumber;
 use super::{HcMeta, sites};
 
-/// What came of trying an entry.
+/// The outcome of trying an entry.
 pub(crate) enum Tried<T> {
     Done(T),
     /// Its object has another key.
@@ -52,7 +52,7 @@ impl Sink<'_> {
 pub(crate) struct Held<'a, M: Memory> {
     scheme: &'a HcMeta<M>,
     entry: EntryNumber,
-    /// What the record was.
+    /// The record's earlier word.
     record: u32,
     pub(crate) body: Body<'a, M>,
 }

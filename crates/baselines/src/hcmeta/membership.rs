@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tombolo_host::{Host, Joining, Tenant};
 use tombolo_memory::{FetchOp, LINE_BYTES, Lines, Memory, ScrAddr};
-use tombolo_pod::{Area, Kind, Leave, Mailbox};
+use tombolo_pod::{Area, Kind, Mailbox};
 use tombolo_sharing::{AREA_VERSION, Counters, Error, OBJECTS, ObjectArea, PAGES, Usage};
 
 use super::body::no_slot;
@@ -91,23 +91,13 @@ impl<M: Memory> HcMeta<M> {
     /// Waits for all hosts to leave, and leaves LNR such that a slot holds a header if and only if
     /// it holds an object.
     pub(crate) fn leave_with_all(&self) -> Result<(), Error> {
-        let memory = self.memory();
         self.meet(self.table.left())?;
         self.settle()?;
-        loop {
-            match self.enrolment.leave(memory, true) {
-                Leave::Left => break,
-                Leave::Wait => memory.pause(),
-                Leave::Close => {
-                    self.table.clear();
-                    self.area.put_under_other_scheme(false);
-                    self.enrolment.closed(memory);
-                    break;
-                }
-            }
-        }
-        self.host.detached(&self.area);
-        Ok(())
+        let close = || {
+            self.table.clear();
+            self.area.put_under_other_scheme(false);
+        };
+        self.host.leave_area_in_order(&self.area, &self.enrolment, || Ok(()), close)
     }
 
     fn settle(&self) -> Result<(), Error> {

@@ -1,4 +1,4 @@
-//! What clients ask for.
+//! Operations of clients.
 
 use std::cell::RefCell;
 use std::sync::atomic::Ordering;
@@ -25,7 +25,7 @@ use super::{HcMeta, Options, sites};
 /// error of its own.
 type ReadPart = Result<(u64, Version), Error>;
 
-/// What came of looking for an object without asking anybody.
+/// The outcome of looking for an object without asking another host.
 enum Found<T> {
     Done(T),
     Absent,
@@ -35,7 +35,7 @@ enum Found<T> {
     Unknown,
 }
 
-/// What [`Scheme::update`] has come to.
+/// The outcome of [`Scheme::update`].
 enum Updated {
     Done,
     /// The object at this version is to be deleted.

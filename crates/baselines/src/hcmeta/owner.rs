@@ -1,4 +1,4 @@
-//! What an owner does with its objects: for itself, and when it is asked.
+//! The work of an owner on its objects: for itself, and when it is asked.
 
 use tombolo_memory::{FetchOp, HostMutex, Lines, Memory, Site, Work};
 use tombolo_pod::Request;

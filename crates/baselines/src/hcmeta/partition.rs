@@ -1,4 +1,4 @@
-//! What a host knows of the objects that it owns: all of them, and where each one is.
+//! A host's table of the objects that it owns: all of them, and where each one is.
 
 use hashbrown::HashTable;
 use smallvec::SmallVec;

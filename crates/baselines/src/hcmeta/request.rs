@@ -12,7 +12,7 @@ use tombolo_sharing::Version;
 /// Keys of up to so many bytes go with the request.
 pub(crate) const INLINE_KEY: usize = PAYLOAD_BYTES - 16;
 
-/// What is wanted.
+/// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
     /// That the object has an entry.
@@ -77,7 +77,7 @@ pub(crate) fn decode(payload: &[u8; PAYLOAD_BYTES]) -> Option<(Wish, KeyAt<'_>)>
     Some((wish, key))
 }
 
-/// What became of it.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// It is done, and this is the number of the entry, if it is about one.

@@ -5,7 +5,7 @@ tombolo_memory::sites! {
     CHUNK_CLAIM = "hcmeta.chunk.claim";
     /// No host that comes or leaves goes uncounted.
     COUNT_HOST = "hcmeta.host.count";
-    /// What a joining host finds in the pod is read afresh.
+    /// A joining host reads the pod's contents afresh.
     OPEN_INVALIDATE = "hcmeta.open.invalidate";
     /// A pod for pages holds none when it is opened.
     OPEN_EMPTY = "hcmeta.open.empty";
@@ -45,9 +45,9 @@ tombolo_memory::sites! {
     WRITE_ALONE = "hcmeta.write.alone";
     /// Keys are compared whole.
     KEY_COMPARE = "hcmeta.key.compare";
-    /// What is handed to the owner is in memory before the owner is asked.
+    /// The value for the owner is in memory before the owner is asked.
     HAND_CLEAN = "hcmeta.hand.clean";
-    /// What is handed over is read afresh.
+    /// A value that is handed over is read afresh.
     HAND_INVALIDATE = "hcmeta.hand.invalidate";
     /// A slot is given up clean.
     FREE_CLEAN = "hcmeta.free.clean";

@@ -28,7 +28,7 @@ pub(crate) struct Space<M: Memory> {
     known: Box<[AtomicU8]>,
 }
 
-/// What this host may give out.
+/// The room that this host may give out.
 struct Free {
     /// Slots by class.
     slots: Vec<Vec<u64>>,
@@ -89,10 +89,17 @@ impl<M: Memory> Space<M> {
     fn divide_another(&self, free: &mut Free, class: u8) {
         let start = free.next_chunk;
         for chunk in (start..start + self.chunks).map(|chunk| chunk % self.chunks) {
-            let divided = SHARED << 56 | u64::from(class) << 40;
+            // All slots are prepared, as MEGALON has it.
+            let slots = self.classes.slots(class).unwrap_or(0);
+            let divided = SHARED << 56 | u64::from(class) << 40 | slots;
             let at = self.table.element(chunk);
             let is_free = self.memory.load(at) == 0;
             if is_free && self.memory.compare_exchange(sites::CHUNK_CLAIM, at, 0, divided).is_ok() {
+                let first = self.first_line + chunk * self.classes.chunk_lines();
+                if !self.memory.populate(Lines::new(first, self.classes.chunk_lines())) {
+                    self.memory.store(at, 0);
+                    return;
+                }
                 free.next_chunk = (chunk + 1) % self.chunks;
                 // The first one is given out first.
                 free.slots[usize::from(class)].extend(self.slots_of(chunk).into_iter().rev());

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::output::table;
 
-/// What a run came to, to be compared with others.
+/// The result of a run, to be compared with others.
 pub(crate) trait Compared: Clone + Serialize {
     /// The kind of thing that is compared, as a word.
     const OF: &str = "scheme";
@@ -15,7 +15,7 @@ pub(crate) trait Compared: Clone + Serialize {
     /// How speed is counted.
     const SPEED: &str = "ops/s";
 
-    /// What else is shown of each run, besides scheme and speed.
+    /// The further columns of each run, besides scheme and speed.
     const COLUMNS: &[&str];
 
     /// Which scheme it was.
@@ -28,7 +28,7 @@ pub(crate) trait Compared: Clone + Serialize {
     fn cells(&self) -> Vec<String>;
 }
 
-/// What came of it.
+/// The outcome of it.
 #[derive(Serialize)]
 pub(crate) struct Outcome<R> {
     /// The median run of each scheme.

@@ -8,6 +8,7 @@ mod report;
 pub(crate) mod resp;
 mod shared;
 mod simulated;
+pub(crate) mod trace;
 pub(crate) mod worker;
 
 pub(crate) use report::us;
@@ -98,7 +99,7 @@ fn measure(args: &YcsbArgs, scheme: Scheme, again: bool, stop: &Stop) -> Result<
     Report::new(setting, Some(&loaded), &ran, None)
 }
 
-/// What the machine does of the workload at most; the pod is gone by then.
+/// The greatest rate of the workload on this machine; the pod is gone by then.
 fn limit(workload: &Workload, place: Place, args: &YcsbArgs) -> Result<Option<f64>> {
     drop(place);
     limit::ops_per_s(workload, args.workload.seed)

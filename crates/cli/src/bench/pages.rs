@@ -41,7 +41,7 @@ use crate::stop::Stop;
 const SPARE_LNR: u64 = 64 << 20;
 const DEFAULT_SCR: u64 = 64 << 20;
 
-/// What a host tells.
+/// The events that a host tells.
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 enum Event {
@@ -49,7 +49,7 @@ enum Event {
     Done(Ran),
 }
 
-/// What a run came to on one host.
+/// The result of a run on one host.
 #[derive(Default, Serialize, Deserialize)]
 struct Ran {
     operations: u64,

@@ -1,4 +1,4 @@
-//! What a benchmark came to.
+//! The result of a benchmark.
 
 use anyhow::Result;
 use hdrhistogram::Histogram;
@@ -33,7 +33,7 @@ impl Latency {
     }
 }
 
-/// What was measured.
+/// The setting of the measurement.
 pub(crate) struct Setting {
     pub(crate) scheme: Scheme,
     pub(crate) workload: String,
@@ -43,11 +43,11 @@ pub(crate) struct Setting {
     pub(crate) records: u64,
     /// SCR that is in use whatever is in the pod.
     pub(crate) scr_fixed_bytes: u64,
-    /// What the machine does of the workload at most, if that was measured.
+    /// The greatest rate of the workload on this machine, if that was measured.
     pub(crate) limit_ops_per_s: Option<f64>,
 }
 
-/// What only a simulated pod tells.
+/// The part that only a simulated pod tells.
 #[derive(Clone, Serialize)]
 pub(crate) struct Simulated {
     /// The profile.
@@ -55,7 +55,7 @@ pub(crate) struct Simulated {
     /// The time it took to simulate, all in all: for people, since it is another each time.
     #[serde(skip)]
     pub(crate) wall_s: f64,
-    /// What happened while it was measured.
+    /// The events while it was measured.
     pub(crate) counts: Counts,
 }
 
@@ -222,7 +222,7 @@ impl Compared for Report {
     }
 }
 
-/// What an operation that churns costs, for people.
+/// The cost of an operation that churns, for people.
 pub(crate) fn churn_cost(churn_us: Option<f64>) -> String {
     churn_us.map_or_else(|| "-".to_owned(), |cost| us(1000.0 * cost))
 }

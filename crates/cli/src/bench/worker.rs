@@ -22,9 +22,9 @@ use crate::cli::WorkerArgs;
 use crate::stop::Stop;
 
 /// How often progress is told.
-const PROGRESS: Duration = Duration::from_millis(200);
+pub(super) const PROGRESS: Duration = Duration::from_millis(200);
 
-/// What a host tells.
+/// The events that a host tells.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(crate) enum Event {

@@ -1,4 +1,4 @@
-//! What this machine's caches, memory and instructions take.
+//! The times of this machine's caches, memory and instructions.
 
 use std::collections::BTreeSet;
 use std::hint::black_box;
@@ -57,7 +57,7 @@ pub(super) fn measure(hosts: u32) -> Result<Machine> {
     })
 }
 
-/// What one processor finds out by itself, or all do together.
+/// The times that one processor measures by itself, or all do together.
 struct Alone {
     hosts: f64,
     levels: Vec<Level>,
@@ -79,7 +79,7 @@ struct Company<'a> {
     together: &'a Barrier,
 }
 
-/// What the processor of one host finds.
+/// The times that the processor of one host measures.
 fn measure_one(company: &Company<'_>, alone: &Alone) -> Machine {
     let latency = chase_dropped(company);
     let walk = (chase(company, LARGE - PAGE) - latency).max(0.0);
@@ -103,7 +103,7 @@ fn measure_one(company: &Company<'_>, alone: &Alone) -> Machine {
     let copy = copy_near(company);
     let far = copy_far(company);
     let rest = (OBJECT_LINES - 1) as f64;
-    // What is left of an object's copy after the first miss.
+    // The rest of the time of an object's copy after the first miss.
     let gap = ((far - latency - walk) / rest).max(copy);
     let flush = flush(company);
     Machine {
@@ -385,7 +385,7 @@ fn ping_pong() -> f64 {
     })
 }
 
-/// What all processors together read in a row, in GB/s.
+/// The bandwidth of reading in a row by all processors together, in GB/s.
 fn bandwidth() -> f64 {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let words = LARGE as usize / 8 / threads;

@@ -58,7 +58,7 @@ pub(crate) fn run(args: &CalibrateArgs) -> Result<()> {
     Ok(())
 }
 
-/// What the machine takes, measured once.
+/// The times of the machine, measured once.
 fn measure(args: &CalibrateArgs, cores: u32, bar: &ProgressBar) -> Result<Vec<Section>> {
     bar.set_message("caches and memory");
     let machine = machine::measure(args.hosts)?;

@@ -128,7 +128,7 @@ fn join<M: Memory>(memory: M) -> Result<Objects<M>> {
     Ok(Objects::join(Pod::open(memory)?, Options::default())?)
 }
 
-/// What two hosts' handles take, used by one thread.
+/// The times of two hosts' handles, used by one thread.
 fn times<M: Memory>(first: &Objects<M>, second: &Objects<M>) -> Result<Times> {
     let key = |number: u32| format!("object-{number:08}").into_bytes();
     let memory = first.memory();
@@ -177,7 +177,8 @@ fn times<M: Memory>(first: &Objects<M>, second: &Objects<M>) -> Result<Times> {
     })
 }
 
-/// What operations of a benchmark take, of which so many read, and the others write, a few objects.
+/// The time of operations of a benchmark, of which so many read, and the others write, a few
+/// objects.
 fn driven<M: Memory>(objects: &Objects<M>, reads: f64) -> Result<f64> {
     let mut workload = Workload::stock('c')?;
     (workload.record_count, workload.insert_count) = (RECORDS, RECORDS);

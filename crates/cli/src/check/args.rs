@@ -1,8 +1,8 @@
-//! What `tombolo check` can be told.
+//! Arguments of `tombolo check`.
 
 use clap::{Args, ValueEnum};
 use tombolo_memory::Site;
-use tombolo_scenarios::{Kind, SCENARIOS, Scenario};
+use tombolo_scenarios::{Kind, PENDING, SCENARIOS, Scenario};
 use tombolo_simulator::{Adversary, Aim, Death, Fate, Mutant};
 
 use crate::output::Format;
@@ -85,6 +85,10 @@ pub(crate) struct CheckArgs {
     /// its dirty lines (`one:3`: the fourth). Or `nobody` dies.
     #[arg(long, value_name = "SITE:N+K:FATE", value_parser = death, requires = "replay")]
     pub(crate) aim: Option<Death>,
+    /// With --replay: show a failure as it was, without the time that it takes to shorten its
+    /// schedule, and so many of its last events.
+    #[arg(long, value_name = "N", requires = "replay")]
+    pub(crate) events: Option<usize>,
     /// Threads; as many as there are processors, unless given.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) jobs: Option<u16>,
@@ -130,7 +134,12 @@ fn scenarios(name: &str) -> Result<Chosen, String> {
         "short" => of_kind(Kind::Short),
         "long" => of_kind(Kind::Long),
         "crash" => of_kind(Kind::Crash),
-        name => SCENARIOS.iter().filter(|scenario| scenario.name == name).copied().collect(),
+        name => SCENARIOS
+            .iter()
+            .chain(PENDING)
+            .filter(|scenario| scenario.name == name)
+            .copied()
+            .collect(),
     };
     if chosen.is_empty() {
         return Err("there is no such scenario; see `tombolo check --list`".to_owned());

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 use tombolo_scenarios::campaign::{self, Conditions, Control, Tally};
-use tombolo_scenarios::{Kind, SCENARIOS, Scenario, aim, explain, hunt, mutants};
+use tombolo_scenarios::{Kind, SCENARIOS, Scenario, aim, explain, hunt, mutants, unshortened};
 use tombolo_simulator::{Trial, catch};
 
 use self::args::CheckArgs;
@@ -41,10 +41,8 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
     let scenarios = chosen(args);
     let conditions = conditions(args);
     if let Some(seed) = args.replay {
-        return replay(
-            &scenarios,
-            &conditions.trial(seed).with_death(args.aim.unwrap_or_default()),
-        );
+        let trial = conditions.trial(seed).with_death(args.aim.unwrap_or_default());
+        return replay(&scenarios, &trial, args.events);
     }
     let control = watched()?;
     let started = Instant::now();
@@ -148,7 +146,7 @@ fn hunt_mutants(
 }
 
 /// Runs one seed again, on this thread: a debugger can be attached.
-fn replay(scenarios: &[Scenario], trial: &Trial) -> Result<ExitCode> {
+fn replay(scenarios: &[Scenario], trial: &Trial, events: Option<usize>) -> Result<ExitCode> {
     let [scenario] = scenarios else {
         bail!("--replay takes one --scenario; see `tombolo check --list`");
     };
@@ -158,8 +156,9 @@ fn replay(scenarios: &[Scenario], trial: &Trial) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Err(what) => {
+            let explain = if events.is_some() { unshortened } else { explain };
             let failure = explain(scenario, trial, what);
-            output::say(report::failure(&failure))?;
+            output::say(report::failure(&failure, events.unwrap_or(report::EVENTS)))?;
             Ok(ExitCode::from(output::PROBLEMS))
         }
     }

@@ -1,4 +1,4 @@
-//! What a check came to.
+//! The outcome of a check.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -73,7 +73,7 @@ struct ReportedFailure {
     text: String,
 }
 
-/// What became of the mutants.
+/// The fate of the mutants.
 #[derive(Serialize)]
 pub(super) struct Mutants {
     total: usize,
@@ -268,7 +268,7 @@ impl Report {
         text
     }
 
-    /// What the command ends with.
+    /// The command's exit code.
     pub(super) fn exit_code(&self) -> u8 {
         let survived = self.mutants.as_ref().is_some_and(|mutants| !mutants.survivors.is_empty());
         if !self.failures.is_empty() || survived {
@@ -290,7 +290,7 @@ impl ReportedFailure {
             aim: aim_of(failure),
             what: failure.what.clone(),
             schedule: actions(failure),
-            text: self::failure(failure),
+            text: self::failure(failure, EVENTS),
         }
     }
 }
@@ -315,8 +315,11 @@ fn actions(failure: &Failure) -> Vec<String> {
 /// Actions of a schedule that are shown.
 const SHOWN: usize = 40;
 
-/// A failure, for people.
-pub(super) fn failure(failure: &Failure) -> String {
+/// Events that a failure's timeline shows, if nobody says how many.
+pub(super) const EVENTS: usize = 60;
+
+/// A failure, for people, with the last `events` of what hosts did.
+pub(super) fn failure(failure: &Failure, events: usize) -> String {
     let actions = actions(failure);
     let aim = aim_of(failure).map_or_else(String::new, |aim| format!(", --aim {aim}"));
     let mut text =
@@ -328,7 +331,7 @@ pub(super) fn failure(failure: &Failure) -> String {
     for action in actions.iter().take(SHOWN) {
         let _ = writeln!(text, "  {action}");
     }
-    let _ = writeln!(text, "\nwhat hosts did:\n{}", failure.timeline);
+    let _ = writeln!(text, "\nwhat hosts did:\n{}", failure.timeline.render(events));
     text
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use tombolo::PodSpec;
+use tombolo_workloads::cache::TraceFormat;
 
 use super::db::{
     SMALLBANK, SmallBankArgs, TPCC, TPCC_EXAMPLES, TpccArgs, YCSB_TXN, YCSB_TXN_EXAMPLES,
@@ -74,6 +75,23 @@ Examples:
   tombolo bench resp --pipeline 1,16,64 --clients 50 --value-bytes 100
   tombolo bench resp --redis /opt/redis/bin/redis-server --format json";
 
+const TRACE: &str = "\
+Replay a recorded trace of a cache on hosts that share a pod, and compare with an exact order by last use.
+
+Each host takes the next request when it is through with its last one, asks for the values, and puts those that it \
+does not find. The pod evicts by --evict (allkeys-lru, unless given). The hit rate of an exact order by last use \
+with the same room stands beside it. Hosts are threads of this process, each with a mapping of its own.
+
+Formats, packed by gzip or not: lines of JSON with hash_ids, the blocks of prompts (llm); records of 24 bytes with \
+time, object, size and next access (oracleGeneral); lines of time, key, bytes of key and value, client, operation \
+and time to live (csv).";
+
+const TRACE_EXAMPLES: &str = "\
+Examples:
+  tombolo bench trace conversation.jsonl.gz --hosts 4 --hold 20000
+  tombolo bench trace cluster.oracleGeneral --size 1GiB --evict allkeys-lfu --format json
+  tombolo bench trace twitter.csv --accesses 1000000 --value-bytes 1024";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
     /// YCSB over hosts that are processes, or simulated.
@@ -90,12 +108,15 @@ pub(crate) enum BenchCommand {
     /// Pages of one file, read and written by hosts that are processes.
     #[command(long_about = PAGES, after_help = PAGES_EXAMPLES)]
     Pagecache(PagesArgs),
-    /// What operations take, beside the least that this machine takes for them.
+    /// Operations, beside the least that this machine takes for them.
     #[command(long_about = LIMIT, after_help = LIMIT_EXAMPLES)]
     Limit(LimitArgs),
     /// Requests by Redis' protocol over loopback, to a host's server and to Redis.
     #[command(long_about = RESP, after_help = RESP_EXAMPLES)]
     Resp(RespArgs),
+    /// A recorded trace of a cache, replayed by hosts that share a pod.
+    #[command(long_about = TRACE, after_help = TRACE_EXAMPLES)]
+    Trace(TraceArgs),
 }
 
 /// A way to share objects.
@@ -119,7 +140,7 @@ pub(crate) enum Scheme {
 }
 
 impl Scheme {
-    /// What it is called.
+    /// Its name.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Megalon => "megalon",
@@ -234,6 +255,36 @@ pub(crate) struct RespArgs {
     pub(crate) format: Format,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct TraceArgs {
+    /// The trace.
+    pub(crate) file: PathBuf,
+    /// How it is written: llm, oracleGeneral or csv. Unless given, its first bytes tell.
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) trace_format: Option<TraceFormat>,
+    /// Hosts.
+    #[arg(long, default_value_t = 1, value_parser = hosts(), env = "TOMBOLO_HOSTS")]
+    pub(crate) hosts: u8,
+    /// Room for so many values of mean size, as a limit in a larger pod. Unless this or --size is
+    /// given: for a tenth of the values of the trace.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) hold: Option<u64>,
+    /// Bytes of each value, instead of what the trace says; 4096 where it says nothing.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
+    pub(crate) value_bytes: Option<u32>,
+    /// Accesses of the trace that are replayed, at most.
+    #[arg(long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
+    pub(crate) accesses: Option<usize>,
+    #[command(flatten)]
+    pub(crate) sizes: Sizes,
+    /// How the result is written.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+    /// Where to create the pod, instead of a new file in /dev/shm (on disk, if that is too small).
+    #[arg(long, value_name = "SPEC", env = "TOMBOLO_POD")]
+    pub(crate) pod: Option<PodSpec>,
+}
+
 /// Under which scheme to measure, or which ones to compare.
 #[derive(Debug, Args)]
 pub(crate) struct SchemeArgs {
@@ -306,7 +357,7 @@ pub(crate) struct WorkerArgs {
     pub(crate) owners: OwnerArgs,
 }
 
-/// What hosts do with the pages of a file.
+/// The operations of hosts on the pages of a file.
 #[derive(Debug, Args)]
 pub(crate) struct PageLoad {
     /// Threads of each host.

@@ -58,6 +58,7 @@ Examples:
   tombolo db create /dev/shm/bank --tables-from smallbank --log /var/tmp/bank
   tombolo bench smallbank --pod /dev/shm/bank --log /var/tmp/bank
   tombolo db create /dev/shm/shop --schema shop.toml --partitions 8 --log /var/tmp/shop
+  tombolo db create /dev/shm/sql --sql --hosts 1 --log /var/tmp/sql
   tombolo db info --log /var/tmp/bank
   tombolo db check --log /var/tmp/bank
   tombolo db recover /dev/shm/bank --log /var/tmp/bank";
@@ -310,15 +311,18 @@ pub(crate) struct DbCreateArgs {
     /// A file in TOML that describes tables, for a database without rows.
     #[arg(long, value_name = "FILE", conflicts_with = "tables_from")]
     pub(crate) schema: Option<PathBuf>,
+    /// A database without tables, for `tombolo sql`: statements make them.
+    #[arg(long, conflicts_with_all = ["tables_from", "schema", "partitions"])]
+    pub(crate) sql: bool,
     /// Partitions of the tables that a file describes; one for each host, unless given.
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u32>::new().range(1..=65_536))]
     pub(crate) partitions: Option<u32>,
     /// Hosts of the database.
     #[arg(long, value_name = "H", default_value_t = 2, value_parser = homes())]
     pub(crate) hosts: u8,
-    /// Threads of each host that run transactions.
-    #[arg(long, value_name = "W", default_value_t = 1, value_parser = workers())]
-    pub(crate) workers: u16,
+    /// Threads of each host that run transactions: 1, and with --sql 8, unless given.
+    #[arg(long, value_name = "W", value_parser = workers())]
+    pub(crate) workers: Option<u16>,
     /// Warehouses of TPC-C; one for each worker, unless given.
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u32>::new().range(1..=10_000))]
     pub(crate) warehouses: Option<u32>,

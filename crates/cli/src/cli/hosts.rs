@@ -105,6 +105,9 @@ pub(crate) struct ServeArgs {
     /// Join again, as a new host at the same address, after the others have fenced this one.
     #[arg(long)]
     pub(crate) rejoin: bool,
+    /// Go on even if `tombolo qualify` has found that the memory does not do what a pod needs.
+    #[arg(long)]
+    pub(crate) trust_me: bool,
     /// Stop when the process that started this one ends.
     #[arg(long, hide = true)]
     pub(crate) with_parent: bool,
@@ -133,9 +136,18 @@ pub(crate) struct MountArgs {
     /// Write back what has been dirty for so long, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 500)]
     pub(crate) write_back_ms: u64,
+    /// Address and port of a page that shows this host and its pod, of /metrics, as Prometheus
+    /// reads it, and of /healthz.
+    #[arg(long, value_name = "ADDR", env = "TOMBOLO_METRICS")]
+    pub(crate) metrics: Option<String>,
+    /// Go on even if `tombolo qualify` has found that the memory does not do what a pod needs.
+    #[arg(long)]
+    pub(crate) trust_me: bool,
     /// Stop when the process that started this one ends.
     #[arg(long, hide = true)]
     pub(crate) with_parent: bool,
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
 }
 
 /// The load that `up` puts on a host.

@@ -4,8 +4,10 @@ mod bench;
 mod db;
 mod hosts;
 mod pod;
+mod qualify;
 mod shared;
 mod soak;
+mod sql;
 
 use std::path::PathBuf;
 
@@ -19,7 +21,7 @@ use crate::tier::TierCommand;
 
 pub(crate) use bench::{
     BenchCommand, LimitArgs, OwnerArgs, OwnerVictims, PageLoad, PageWorkerArgs, PagesArgs,
-    RespArgs, Scheme, WorkerArgs, YcsbArgs,
+    RespArgs, Scheme, TraceArgs, WorkerArgs, YcsbArgs,
 };
 pub(crate) use db::{
     DbCommand, DbCreateArgs, DbDumpArgs, DbInfoArgs, DbLoadArgs, DbLogArgs, DbRecoverArgs, DbSizes,
@@ -31,11 +33,15 @@ pub(crate) use pod::{
     CreateArgs, Existing, FenceArgs, InfoArgs, ListArgs, LoadFileArgs, PodCheckArgs, PodCommand,
     RemoveArgs, SaveArgs,
 };
-pub(crate) use shared::{LocalArgs, Sizes, WorkloadArgs, size};
+pub(crate) use qualify::{DyingWriterArgs, QualifyArgs};
+pub(crate) use shared::{LocalArgs, LogArgs, Sizes, WorkloadArgs, size};
 pub(crate) use soak::{SoakArgs, SoakWorkerArgs};
+pub(crate) use sql::SqlArgs;
 
 use hosts::{MOUNT, MOUNT_EXAMPLES, SERVE};
+use qualify::{QUALIFY, QUALIFY_EXAMPLES};
 use soak::{SOAK, SOAK_EXAMPLES};
+use sql::{SQL, SQL_EXAMPLES};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -96,6 +102,12 @@ pub(crate) enum Command {
     /// Create pods and look at them.
     #[command(subcommand)]
     Pod(PodCommand),
+    /// Find out what hosts can do with a memory that they share.
+    #[command(long_about = QUALIFY, after_help = QUALIFY_EXAMPLES)]
+    Qualify(QualifyArgs),
+    /// Serve SQL by PostgreSQL's protocol, as one host of a database.
+    #[command(long_about = SQL, after_help = SQL_EXAMPLES)]
+    Sql(SqlArgs),
     /// Create, check, recover, dump and load databases.
     #[command(subcommand)]
     Db(DbCommand),
@@ -133,6 +145,9 @@ pub(crate) enum Command {
     /// One host of a database.
     #[command(hide = true)]
     DbWorker(DbWorkerArgs),
+    /// A writer that dies, for `qualify`.
+    #[command(hide = true)]
+    DyingWriter(DyingWriterArgs),
     /// One host of a soak.
     #[command(hide = true)]
     SoakWorker(SoakWorkerArgs),
@@ -146,7 +161,7 @@ pub(crate) struct CalibrateArgs {
     /// Where to write the profile, instead of to the standard output.
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
-    /// What the profile is called.
+    /// The profile's name.
     #[arg(long, value_name = "NAME", default_value = "this machine")]
     pub(crate) name: String,
     /// Hosts among which the processors are divided.

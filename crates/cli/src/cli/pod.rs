@@ -97,7 +97,7 @@ fn mode(text: &str) -> Result<u32, String> {
 pub(crate) struct CreateArgs {
     /// Where: /dev/shm/pod, /dev/dax0.0, or SCR+LNR; each may have ,size= ,offset= ,huge ,numa=.
     pub(crate) spec: PodSpec,
-    /// Hosts that may be in the pod at once, up to 64. Each takes 704 to 2,944 bytes of coherent
+    /// Hosts that may be in the pod at once, up to 64. Each takes 896 to 3,136 bytes of coherent
     /// memory (64 more for each further log shard), and some of the other, whether it is there or
     /// not.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_HOSTS, value_parser = hosts())]
@@ -109,6 +109,11 @@ pub(crate) struct CreateArgs {
     /// of its LNR for pages, and the rest for objects (`tombolo serve`), side by side.
     #[arg(long, value_parser = size, value_name = "SIZE", num_args = 0..=1, require_equals = true)]
     pub(crate) page_cache: Option<Option<u64>>,
+    /// Bytes of LNR for messages that clients of different hosts publish, for all hosts together: a
+    /// message is at most a quarter of a host's share. Unless given, 1/64 of LNR, and up to 1 MiB
+    /// per host; 0 for none, so that PUBLISH and SUBSCRIBE are refused.
+    #[arg(long, value_parser = size_or_none, value_name = "SIZE")]
+    pub(crate) messages: Option<u64>,
     /// The permissions of the pod's files, as `chmod` takes them: 660 lets a group's processes
     /// join. Unless given, a new file is its owner's alone. Devices stay as they are.
     #[arg(long, value_parser = mode, value_name = "MODE")]
@@ -122,6 +127,19 @@ pub(crate) struct CreateArgs {
     /// Overwrite what is there. A pod that hosts of this machine use is never overwritten.
     #[arg(long)]
     pub(crate) force: bool,
+    /// The size of the pieces in which LNR is given to objects: a power of two from 1KiB to 1GiB. A
+    /// value that is no larger, with its key and header, lies in one piece, and is viewed without a
+    /// copy. Slots waste at most an eighth for objects up to an eighth of it. Unless given: about
+    /// 1/1024 of LNR, from 64KiB to 2MiB.
+    #[arg(long, value_parser = size, value_name = "SIZE")]
+    pub(crate) chunk: Option<u64>,
+    /// Create it even if the file system has less room than the pod's size. A pod takes memory as
+    /// it fills; once the file system has no more, writes are refused as in a full pod.
+    #[arg(long)]
+    pub(crate) sparse: bool,
+    /// Go on even if `tombolo qualify` has found that the memory does not do what a pod needs.
+    #[arg(long)]
+    pub(crate) trust_me: bool,
     /// Say what would be created, and change nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -196,7 +214,7 @@ pub(crate) struct SaveArgs {
     pub(crate) format: Format,
 }
 
-/// What becomes of an object that is in a pod already when a file is loaded.
+/// The fate of an object that is in a pod already when a file is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Existing {
     /// The load stops there.
@@ -213,10 +231,15 @@ pub(crate) struct LoadFileArgs {
     pub(crate) spec: PodSpec,
     /// A file that `tombolo pod save` has made; - is the standard input.
     pub(crate) file: PathBuf,
-    /// What becomes of an object that is there already.
+    /// The fate of an object that is there already.
     #[arg(long, value_enum, default_value_t = Existing::Fail)]
     pub(crate) existing: Existing,
     /// How the result is written.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
+}
+
+/// A size; 0 for nothing at all.
+fn size_or_none(text: &str) -> Result<u64, String> {
+    if text == "0" { Ok(0) } else { size(text) }
 }

@@ -1,4 +1,4 @@
-//! What several commands take.
+//! Arguments of several commands.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::builder::{BoolishValueParser, RangedU64ValueParser};
 use clap::{Args, ValueEnum};
 use tombolo::{MAX_HOSTS, Options, Thresholds};
-use tombolo_sharing::{RecordWidth, TornWrites};
+use tombolo_sharing::{EvictionPolicy, RecordWidth, TornWrites};
 use tracing::level_filters::LevelFilter;
 
 use crate::operation::LogFormat;
@@ -60,7 +60,7 @@ pub(crate) struct Sizes {
     /// Unless given: 1. More help only hosts whose many threads create and delete objects.
     #[arg(long, value_name = "N")]
     pub(crate) log_shards: Option<u64>,
-    /// What becomes of an object whose writer dies in the middle of changing it: `lost`, which is
+    /// The fate of an object whose writer dies in the middle of changing it: `lost`, which is
     /// reported until it is written anew or deleted, and a miss in the key-value store; or `undo`,
     /// its old value, for which each write copies what it overwrites first.
     #[arg(long, value_name = "lost|undo", default_value_t, env = "TOMBOLO_TORN_WRITES")]
@@ -71,6 +71,12 @@ pub(crate) struct Sizes {
     /// --torn-writes says what becomes of an object that is just being written.
     #[arg(long, value_parser = BoolishValueParser::new(), env = "TOMBOLO_PARTITION_BACKUP")]
     pub(crate) partition_backup: bool,
+    /// Which values of the key-value store go when there is no room: noeviction (a write fails),
+    /// allkeys-lru, allkeys-lfu, allkeys-random, or, only of those with a deadline, volatile-lru,
+    /// volatile-lfu, volatile-ttl, volatile-random. `CONFIG SET maxmemory-policy` changes it.
+    /// Unless given: noeviction, and allkeys-lru for `bench trace`.
+    #[arg(long, value_name = "POLICY", env = "TOMBOLO_EVICT")]
+    pub(crate) evict: Option<EvictionPolicy>,
 }
 
 /// How much of its own memory a host gives to objects, and to which.
@@ -130,7 +136,7 @@ impl LocalArgs {
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct LogArgs {
     /// Log events of this level and above: off, error, warn, info, debug or trace. Unless given:
-    /// info for `serve`, warn for the hosts of `up`.
+    /// info for `serve`, warn for `mount` and the hosts of `up`.
     #[arg(long, value_name = "LEVEL", env = "TOMBOLO_LOG")]
     pub(crate) log_level: Option<LevelFilter>,
     /// How an event is written: a line of text, or a JSON object a line.

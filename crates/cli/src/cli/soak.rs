@@ -87,6 +87,10 @@ pub(crate) struct SoakArgs {
     /// Determines the operations of each thread.
     #[arg(long, default_value_t = 42)]
     pub(crate) seed: u64,
+    /// Go on even if `tombolo qualify` has found that the memory does not do what a pod needs: the
+    /// checks then show what it does.
+    #[arg(long)]
+    pub(crate) trust_me: bool,
     /// How the result is written.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
@@ -125,4 +129,6 @@ pub(crate) struct SoakWorkerArgs {
     pub(crate) plant_stale_read: bool,
     #[arg(long)]
     pub(crate) plant_loss: bool,
+    #[arg(long)]
+    pub(crate) trust_me: bool,
 }

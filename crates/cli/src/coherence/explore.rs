@@ -6,7 +6,8 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use tombolo_coherence::{
-    BACK_INVALIDATION, Fault, Filter, INVALIDATING, Limits, Protocol, SHARING, explore,
+    BACK_INVALIDATION, BACK_INVALIDATION_AS_PUBLISHED, Fault, Filter, INVALIDATING, Limits,
+    Protocol, SHARING, SHARING_AS_PUBLISHED, explore,
 };
 use tombolo_regions::{self as regions, Planted};
 
@@ -50,6 +51,10 @@ enum Tables {
     Sha,
     /// CXL 3.0's back-invalidation.
     Bi,
+    /// SHA-CF as SDM's paper tells it.
+    ShaLiteral,
+    /// CXL 3.0 as SDM's paper tells it.
+    BiLiteral,
     /// Pages, and changes of how they are kept.
     Regions,
 }
@@ -61,6 +66,8 @@ impl Tables {
             Self::Inv => Some(&INVALIDATING),
             Self::Sha => Some(&SHARING),
             Self::Bi => Some(&BACK_INVALIDATION),
+            Self::ShaLiteral => Some(&SHARING_AS_PUBLISHED),
+            Self::BiLiteral => Some(&BACK_INVALIDATION_AS_PUBLISHED),
             Self::Regions => None,
         }
     }
@@ -71,7 +78,7 @@ pub(crate) struct ExploreArgs {
     /// A protocol; may be given several times; all, unless given.
     #[arg(long, value_enum, value_name = "PROTOCOL")]
     protocol: Vec<Tables>,
-    /// What the node knows; both, unless given.
+    /// The node's knowledge; both kinds, unless given.
     #[arg(long, value_enum)]
     filter: Option<FilterArg>,
     /// Hosts.
@@ -119,7 +126,7 @@ struct Row {
     visited: usize,
     steps: usize,
     whole: bool,
-    /// What is wrong with a state, and how it came about.
+    /// The fault of a state, and the steps that led to it.
     violation: Option<String>,
     way: Vec<String>,
 }

@@ -5,6 +5,8 @@ mod explore;
 mod record;
 mod run;
 
+pub(crate) use run::read_graph;
+
 use anyhow::Result;
 use clap::Subcommand;
 
@@ -12,7 +14,7 @@ use clap::Subcommand;
 pub(crate) enum CoherenceCommand {
     /// Run a program, or a trace, on hosts whose data lie in memory nodes.
     #[command(long_about = run::ABOUT, after_help = run::EXAMPLES)]
-    Run(run::RunArgs),
+    Run(Box<run::RunArgs>),
     /// Write a trace of what a program does to memory.
     #[command(long_about = record::ABOUT, after_help = record::EXAMPLES)]
     Record(record::RecordArgs),

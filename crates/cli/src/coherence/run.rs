@@ -11,8 +11,11 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use tombolo_coherence::Filter;
-use tombolo_disaggregated::{Buffers, Choice, Config, Core, MOST_HOSTS, Protocol, Summary, System};
+use tombolo_disaggregated::{
+    Buffers, Choice, Config, Core, Equations, MOST_HOSTS, Protocol, Summary, System, Traffic,
+};
 use tombolo_programs::{EdgeList, GraphSource, Parameters, Program, ProgramName, Trace};
+use tombolo_timing::Cache;
 
 use super::areas;
 use crate::output::{self, Format, table};
@@ -22,8 +25,10 @@ Run a program, or a trace, in virtual time on hosts whose data lie in memory nod
 protocol.
 
 Protocols: inv (INV-CF: a line is with one host at a time), sha (SDM's SHA-CF: hosts share lines that \
-they read), sha-spec (the same, and access before permission), bi (CXL 3.0's back-invalidation). With \
---compare, all of them.
+they read), sha-spec (the same, and access before permission), bi (CXL 3.0's back-invalidation). As SDM's \
+paper tells them, with more messages: sha-literal and sha-literal-spec (a line is fetched, and then \
+invalidated elsewhere before it is changed), bi-literal (each request invalidates the line elsewhere). And \
+uncached (no host caches data). With --compare, all of them.
 
 Programs are real, and their results are checked: GAP's kernels on Kronecker or uniform graphs or on a \
 list of edges (lines of \"from to [weight]\"), and smaller relatives of PARSEC's and NAS' programs. A trace is \
@@ -43,9 +48,11 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   tombolo coherence run --workload bfs --compare
   tombolo coherence run --workload sssp --graph uniform --scale 16 --protocol sha --hosts 16
+  tombolo coherence run --workload bfs --window 1 --ask-always --protocol sha-literal
   tombolo coherence run --workload cc --graph twitter.txt --network-ns 1000 --format json
   valgrind --tool=lackey --trace-mem=yes --log-file=ls.trace ls
   tombolo coherence run --trace ls.trace --protocol inv
+  tombolo coherence run --trace drmemtrace.app.1234.dir --protocol sha
   tombolo coherence run --workload pr --areas adaptive --threads 4 --compare
   tombolo coherence run --workload mixed --areas static:owned --not-coherent";
 
@@ -93,10 +100,25 @@ fn share(text: &str) -> Result<f64, String> {
     found.ok_or_else(|| format!("{text} is not a number from 0 to 1"))
 }
 
+/// A cache as it is written: `32KiB:8:1`.
+fn cache(text: &str) -> Result<Cache, String> {
+    let wrong =
+        || format!("{text} is not a cache; write its size, ways and nanoseconds as 2MiB:16:40");
+    let [size, ways, ns] = text.split(':').collect::<Vec<_>>()[..] else { return Err(wrong()) };
+    let bytes = tombolo::parse_size(size).map_err(|error| error.to_string())?;
+    let ways = ways.parse().ok().filter(|ways| (1..=64).contains(ways)).ok_or_else(wrong)?;
+    let latency_ns = ns.parse().ok().filter(|ns| (0.0..=1e6).contains(ns)).ok_or_else(wrong)?;
+    let lines = bytes / 64;
+    if lines < u64::from(ways) {
+        return Err(format!("{text} has fewer lines of 64 bytes than ways"));
+    }
+    Ok(Cache { kib: bytes as f64 / 1024.0, ways, latency_ns })
+}
+
 /// A program's input.
 #[derive(Debug, Args)]
 pub(super) struct InputArgs {
-    /// The graph of a graph program: kronecker, uniform, or a file with an edge a line.
+    /// The graph of a graph program: kronecker, uniform, or a file.
     #[arg(long, default_value = "kronecker", value_name = "GRAPH")]
     graph: String,
     /// The size of the program's input, as a power of two; the program's own, unless given.
@@ -118,7 +140,7 @@ impl InputArgs {
         let graph = match self.graph.as_str() {
             "kronecker" => GraphSource::Kronecker,
             "uniform" => GraphSource::Uniform,
-            file => GraphSource::Edges(Arc::new(read_edges(file)?)),
+            file => GraphSource::Edges(Arc::new(read_graph(file.as_ref())?)),
         };
         let Self { scale, rounds, edge_factor, seed, .. } = *self;
         Ok(Parameters { scale, rounds, seed, graph, edge_factor })
@@ -127,7 +149,8 @@ impl InputArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// How lines are kept coherent: inv, sha, sha-spec or bi.
+    /// How lines are kept coherent: inv, sha, sha-spec, bi, sha-literal, sha-literal-spec,
+    /// bi-literal or uncached.
     #[arg(long, default_value = "sha", value_parser = protocol, value_name = "PROTOCOL")]
     protocol: Protocol,
     /// All protocols, one after the other, and how much faster each one is than inv.
@@ -168,6 +191,16 @@ pub(crate) struct RunArgs {
     /// A memory node's own latency, in nanoseconds.
     #[arg(long, default_value_t = 80.0, value_name = "NS")]
     memory_ns: f64,
+    /// The bandwidth of a memory node each way, in 10^9 bytes a second.
+    #[arg(long, default_value_t = 64.0, value_name = "GB_PER_S")]
+    node_gb_per_s: f64,
+    /// Looking a line up in a host's coherence directory when the host is asked about it, in
+    /// nanoseconds.
+    #[arg(long, default_value_t = 0.0, value_name = "NS")]
+    directory_ns: f64,
+    /// Moving a line by DMA from a host's caches to its home agent, in nanoseconds.
+    #[arg(long, default_value_t = 0.0, value_name = "NS")]
+    dma_ns: f64,
     /// Instructions that a core may be ahead of a read that is under way (its reorder buffer); with
     /// 1, it waits for each read.
     #[arg(long, default_value_t = 192, value_name = "N")]
@@ -184,21 +217,28 @@ pub(crate) struct RunArgs {
     /// Bytes in a row that are in one memory node.
     #[arg(long, default_value = "4KiB", value_parser = tombolo::parse_size, value_name = "SIZE")]
     interleave: u64,
-    /// The cache that a host's cores share, which is the system agent's for remote lines.
-    #[arg(long, default_value = "2MiB", value_parser = tombolo::parse_size, value_name = "SIZE")]
-    agent_cache: u64,
+    /// A host's caches from the core outwards, each as SIZE:WAYS:NS, 2 to 8 of them. The last one
+    /// is the system agent's, which the cores share.
+    #[arg(long = "cache", value_parser = cache, value_name = "SIZE:WAYS:NS", conflicts_with = "agent_cache")]
+    caches: Vec<Cache>,
+    /// The size of the system agent's cache; 2MiB, unless given.
+    #[arg(long, value_parser = tombolo::parse_size, value_name = "SIZE")]
+    agent_cache: Option<u64>,
     /// Pages whose places a core knows (its TLB).
     #[arg(long, default_value_t = 1536, value_name = "N")]
     tlb_entries: usize,
-    /// What a core takes to find out another one's, in nanoseconds.
+    /// The time in which a core finds out another page's translation, in nanoseconds.
     #[arg(long, default_value_t = 80.0, value_name = "NS")]
     tlb_miss_ns: f64,
     /// Pages whose places in memory nodes a host remembers in its own memory; for others it asks.
     #[arg(long, default_value_t = 65_536, value_name = "N")]
     translations: usize,
-    /// What looking one up there takes, in nanoseconds.
+    /// The time of looking a translation up there, in nanoseconds.
     #[arg(long, default_value_t = 80.0, value_name = "NS")]
     translation_ns: f64,
+    /// Tables that a walk for a page's place in a memory node goes through.
+    #[arg(long, default_value_t = 4, value_name = "N")]
+    page_levels: u32,
     /// Each access waits for its permission, also one that a core's own caches serve: the paper's
     /// equation 1.
     #[arg(long)]
@@ -218,7 +258,7 @@ pub(crate) struct RunArgs {
     pub(super) format: Format,
 }
 
-/// What a run was, and what came of it.
+/// A run, and its outcome.
 #[derive(Serialize)]
 struct Report {
     protocol: &'static str,
@@ -244,11 +284,11 @@ struct Compared {
     latencies: BTreeMap<&'static str, f64>,
 }
 
-/// What a trace says itself, or does not have.
+/// The options that a trace decides itself, or does not have.
 const TRACE_CONFLICTS: [&str; 8] =
     ["workload", "graph", "scale", "rounds", "threads", "window", "store_buffer", "miss_buffers"];
 
-/// What is run.
+/// The program that is run.
 enum Work<'a> {
     Program(ProgramName, Parameters),
     Trace(&'a Path),
@@ -302,6 +342,10 @@ impl RunArgs {
             interleave_bytes: self.interleave,
             network_ns: self.network_ns,
             memory_ns: self.memory_ns,
+            node_gb_per_s: self.node_gb_per_s,
+            directory_ns: self.directory_ns,
+            dma_ns: self.dma_ns,
+            page_levels: self.page_levels,
             tlb_entries: self.tlb_entries,
             tlb_miss_ns: self.tlb_miss_ns,
             translations: self.translations,
@@ -312,8 +356,11 @@ impl RunArgs {
             seed: self.input.seed,
             ..Config::paper(protocol, self.hosts)
         };
-        if let Some(agent) = config.caches.last_mut() {
-            agent.kib = self.agent_cache as f64 / 1024.0;
+        if !self.caches.is_empty() {
+            config.caches.clone_from(&self.caches);
+        }
+        if let (Some(agent), Some(bytes)) = (config.caches.last_mut(), self.agent_cache) {
+            agent.kib = bytes as f64 / 1024.0;
         }
         config
     }
@@ -355,21 +402,36 @@ impl RunArgs {
     }
 }
 
-fn read_edges(file: &str) -> Result<EdgeList> {
-    let text = File::open(file).with_context(|| {
-        format!("cannot read the graph {file}; it may be kronecker, uniform, or a file")
+/// Reads a graph from a file.
+///
+/// # Errors
+/// A file that cannot be read, or that is no graph.
+pub(crate) fn read_graph(path: &Path) -> Result<EdgeList> {
+    let shown = path.display();
+    let file = File::open(path).with_context(|| {
+        format!("cannot read the graph {shown}; it may be kronecker, uniform, or a file")
     })?;
-    Ok(EdgeList::read(file, BufReader::new(text), false)?)
+    Ok(EdgeList::from_file(&shown.to_string(), BufReader::new(file))?)
 }
 
 /// A system that has done what a trace says.
 fn replay<const WORDS: usize>(config: Config, path: &Path) -> Result<System<WORDS>> {
     let shown = path.display();
-    let file = File::open(path).with_context(|| format!("cannot read the trace {shown}"))?;
-    let mut trace = Trace::new(BufReader::new(file)).with_context(|| shown.to_string())?;
-    let config = Config { threads: trace.threads() as usize, ..config };
+    let opened = Trace::open(path).with_context(|| format!("cannot read the trace {shown}"));
+    let (trace, threads) = opened?;
+    let config = Config { threads: threads as usize, ..config };
     let system = System::new(&config).with_context(|| shown.to_string())?;
-    if system.replay(&mut trace).with_context(|| shown.to_string())? == 0 {
+    let bar = output::progress("records", u64::MAX, "{prefix} {pos}, {elapsed} {msg}");
+    let mut done = 0;
+    let records = trace.inspect(|_| {
+        done += 1;
+        if done % TOLD_EVERY == 0 {
+            bar.set_position(done);
+        }
+    });
+    let count = system.replay(records).with_context(|| shown.to_string())?;
+    bar.finish_and_clear();
+    if count == 0 {
         bail!(
             "{shown} has no accesses; is it what `valgrind --tool=lackey --trace-mem=yes` prints?"
         );
@@ -377,6 +439,9 @@ fn replay<const WORDS: usize>(config: Config, path: &Path) -> Result<System<WORD
     system.end();
     Ok(system)
 }
+
+/// Progress is told after so many records.
+const TOLD_EVERY: u64 = 1 << 20;
 
 fn text(report: &Report) -> String {
     let run = &report.summary;
@@ -392,13 +457,14 @@ fn text(report: &Report) -> String {
         ("system", format!("{} hosts, {} threads", report.hosts, report.threads)),
         ("instructions per cycle", format!("{:.4}", run.ipc)),
         ("mean access time", format!("{:.1} ns", run.amat_ns)),
-        ("by the paper's equations", format!("{:.1} ns", run.amat_equations_ns)),
-        ("with all messages", format!("{:.1} ns", run.amat_all_messages_ns)),
+        ("by the paper's equations", equations(&run.equations)),
+        ("with all messages", equations(&run.equations_all_messages)),
         ("virtual time", format!("{:.6} s", run.seconds)),
         ("accesses", run.accesses.to_string()),
         ("served by caches", served.join(", ")),
         ("transactions", format!("{} ({})", run.remote_reads, list(&run.primitives))),
         ("messages", list(&run.messages)),
+        ("traffic", traffic(run)),
         ("TLB misses, page walks", format!("{}, {}", run.tlb_misses, run.walks)),
         ("lines shared", percent(run.shared_line_ratio)),
         ("accesses to shared lines", percent(run.shared_access_ratio)),
@@ -406,6 +472,21 @@ fn text(report: &Report) -> String {
         ("threads stopped", run.isolated_threads.to_string()),
         ("result", if report.verified { "right" } else { "not checked" }.to_owned()),
     ])
+}
+
+fn equations(found: &Equations) -> String {
+    let Equations { permit_ns, caches_ns, remote_ns, amat_ns, ipc, .. } = found;
+    format!(
+        "{amat_ns:.1} ns (permission {permit_ns:.1}, caches {caches_ns:.1}, memory node {remote_ns:.1}), \
+         {ipc:.4} instructions per cycle"
+    )
+}
+
+fn traffic(run: &Summary) -> String {
+    let each = run.traffic.iter().map(|(channel, Traffic { messages, bytes })| {
+        format!("CXL.{channel} {messages} messages, {bytes} bytes")
+    });
+    each.collect::<Vec<_>>().join("; ")
 }
 
 fn compared(compared: &Compared) -> String {

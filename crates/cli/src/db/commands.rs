@@ -48,9 +48,10 @@ const ACCOUNTS: u32 = 100_000;
 
 fn create(args: &DbCreateArgs) -> Result<()> {
     let setting = match (&args.tables_from, &args.schema) {
+        _ if args.sql => setting_of_sql(args)?,
         (Some(from), None) => setting_of(args, *from)?,
         (None, Some(file)) => setting_of_file(args, file)?,
-        _ => bail!("give either --tables-from or --schema"),
+        _ => bail!("give one of --tables-from, --schema and --sql"),
     };
     make(&args.spec, &args.log, &setting, &args.sizes, |store| {
         store.populate(&setting)?;
@@ -58,9 +59,20 @@ fn create(args: &DbCreateArgs) -> Result<()> {
     })
 }
 
+/// Workers of a host for SQL, unless given: so many transactions run at once.
+const SQL_WORKERS: u16 = 8;
+
+/// A database whose tables SQL makes.
+fn setting_of_sql(args: &DbCreateArgs) -> Result<Setting> {
+    let of_tpcc = args.warehouses.is_some() || args.small || args.as_published;
+    ensure!(!of_tpcc && args.rows.is_none(), "--sql makes no tables; give it alone");
+    let (hosts, workers) = (args.hosts, args.workers.unwrap_or(SQL_WORKERS));
+    Ok(Setting { rows: Chosen::Sql { partitions: hosts.into() }, hosts, workers })
+}
+
 /// A database with the tables that a file describes.
 fn setting_of_file(args: &DbCreateArgs, file: &Path) -> Result<Setting> {
-    let DbCreateArgs { hosts, workers, .. } = *args;
+    let (hosts, workers) = (args.hosts, args.workers.unwrap_or(1));
     let of_tpcc = args.warehouses.is_some() || args.small || args.as_published;
     ensure!(!of_tpcc && args.rows.is_none(), "--schema makes tables without rows; give it alone");
     let (catalog, partitions) = (read_schema(file)?, args.partitions.unwrap_or(hosts.into()));
@@ -74,7 +86,8 @@ fn setting_of_file(args: &DbCreateArgs, file: &Path) -> Result<Setting> {
 
 /// A database with a workload's tables and first rows.
 fn setting_of(args: &DbCreateArgs, from: TablesFrom) -> Result<Setting> {
-    let DbCreateArgs { small, as_published, rows, warehouses, hosts, workers, seed, .. } = *args;
+    let DbCreateArgs { small, as_published, rows, warehouses, hosts, seed, .. } = *args;
+    let workers = args.workers.unwrap_or(1);
     ensure!(args.partitions.is_none(), "--partitions is for --schema; a workload has its own");
     let is_tpcc = from == TablesFrom::Tpcc;
     ensure!(is_tpcc || warehouses.is_none() && !small, "only TPC-C has warehouses; give --rows");

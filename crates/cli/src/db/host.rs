@@ -16,7 +16,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use tombolo::PodSpec;
 use tombolo_database::hosts::{Attendant, Participation, PodEngine};
-use tombolo_database::log::{GroupSettings, recover};
+use tombolo_database::log::{GroupSettings, Recovered, recover};
 use tombolo_database::{Partitioning, TableSpec, TxError};
 use tombolo_oltp::{Seat, load};
 
@@ -247,21 +247,26 @@ impl<W: Checked, E: PodEngine> Member<'_, W, E> {
     fn restore(&self) -> Result<u64> {
         let store = self.store.context("there is no log to restore rows from")?;
         let recovered = recover(store.directory(), usize::from(self.orders.workers))?;
-        let (tables, partitions, home) =
-            (self.workload.tables(), self.workload.partitions(), self.engine.home().0);
-        let is_ours = |spec: &TableSpec, key: &[u8]| {
-            spec.partitioning == Partitioning::Replicated
-                || self.engine.home_of(spec.partition_of(key, partitions)) == home
-        };
-        let mut rows = 0;
-        for row in &recovered.rows {
-            let spec = tables.get(usize::from(row.table.0));
-            let spec = spec.with_context(|| format!("there is no table {}", row.table))?;
-            if is_ours(spec, &row.key) {
-                self.engine.load_recovered(row.table, &row.key, row.version, &row.row)?;
-                rows += 1;
-            }
-        }
-        Ok(rows)
+        load_own(self.engine, &recovered)
     }
+}
+
+/// Loads the rows of those that were recovered which are at home here, and copies of replicated
+/// tables: how many.
+pub(super) fn load_own<E: PodEngine>(engine: &E, recovered: &Recovered) -> Result<u64> {
+    let (partitions, home) = (engine.partitions(), engine.home().0);
+    let is_ours = |spec: &TableSpec, key: &[u8]| {
+        spec.partitioning == Partitioning::Replicated
+            || engine.home_of(spec.partition_of(key, partitions)) == home
+    };
+    let mut rows = 0;
+    for row in &recovered.rows {
+        let spec = engine.tables().get(usize::from(row.table.0));
+        let spec = spec.with_context(|| format!("there is no table {}", row.table))?;
+        if is_ours(spec, &row.key) {
+            engine.load_recovered(row.table, &row.key, row.version, &row.row)?;
+            rows += 1;
+        }
+    }
+    Ok(rows)
 }

@@ -16,5 +16,6 @@ mod report;
 mod run;
 mod setting;
 pub(crate) mod soak;
+pub(crate) mod sql;
 mod store;
 mod tables;

@@ -9,6 +9,7 @@ use tombolo_oltp::tpcc::{RemoteRates, Scale, Tpcc, TpccAsPublished};
 use tombolo_oltp::ycsb::{Ycsb, YcsbOptions};
 
 use super::ledger::Ledgered;
+use super::sql::SqlTables;
 use super::tables::Tables;
 use crate::cli::{Remote, SmallBankScale, TpccScale, YcsbTxnScale};
 
@@ -50,6 +51,10 @@ pub(crate) enum Chosen {
     Tables {
         plan: Tables,
     },
+    /// Tables that SQL makes while hosts run.
+    Sql {
+        partitions: u32,
+    },
     /// TPC-C at a hundredth of its rows, with a ledger.
     Ledger {
         warehouses: u32,
@@ -66,6 +71,7 @@ pub(crate) enum Built {
     Ycsb(Ycsb),
     SmallBank(SmallBank),
     Tables(Tables),
+    Sql(SqlTables),
     Ledger(Ledgered),
 }
 
@@ -78,6 +84,7 @@ macro_rules! with_workload {
             $crate::db::setting::Built::Ycsb($workload) => $body,
             $crate::db::setting::Built::SmallBank($workload) => $body,
             $crate::db::setting::Built::Tables($workload) => $body,
+            $crate::db::setting::Built::Sql($workload) => $body,
             $crate::db::setting::Built::Ledger($workload) => $body,
         }
     };
@@ -148,6 +155,7 @@ impl Chosen {
                 ))
             }
             Self::Tables { ref plan } => Built::Tables(plan.clone()),
+            Self::Sql { partitions } => Built::Sql(SqlTables { partitions }),
             Self::Ledger { warehouses, life, seed, .. } => {
                 Built::Ledger(Ledgered::new(warehouses, life, seed))
             }
@@ -164,7 +172,7 @@ impl Chosen {
                 (*reads, *cross, *theta, *as_published) = (0, 0, 0.0, false);
             }
             Self::SmallBank { cross, .. } => *cross = 0,
-            Self::Tables { .. } => {}
+            Self::Tables { .. } | Self::Sql { .. } => {}
             Self::Ledger { life, .. } => *life = 0,
         }
         rows
@@ -179,6 +187,7 @@ impl Chosen {
             Self::Ycsb { as_published: true, .. } => "YCSB with transactions as published",
             Self::SmallBank { .. } => "SmallBank",
             Self::Tables { .. } => "tables of its own",
+            Self::Sql { .. } => "tables of SQL",
             Self::Ledger { .. } => "TPC-C with a ledger",
         }
     }
@@ -202,6 +211,7 @@ impl Chosen {
                 let DatabasePlan { partitions, catalog, .. } = &plan.0;
                 format!("{} tables in {partitions} partitions", catalog.tables().len())
             }
+            Self::Sql { partitions } => format!("{partitions} partitions"),
             Self::Ledger { warehouses, .. } => scale(warehouses, true),
         }
     }
@@ -218,10 +228,19 @@ impl Chosen {
                 format!("{reads} % reads, {cross} % cross, skew {theta}")
             }
             Self::SmallBank { cross, .. } => format!("{cross} % cross"),
-            Self::Tables { .. } => "without transactions".to_owned(),
+            Self::Tables { .. } | Self::Sql { .. } => "without transactions".to_owned(),
             Self::Ledger { .. } => "with a ledger".to_owned(),
         };
         format!("{}, {what}", self.size())
+    }
+
+    /// Bytes of a worker's log buffer: the most that a transaction can log. Statements of SQL load
+    /// whole tables.
+    fn log_buffer_bytes(&self) -> u64 {
+        match self {
+            Self::Sql { .. } => 8 * DatabaseShape::LOG_BUFFER_BYTES,
+            _ => DatabaseShape::LOG_BUFFER_BYTES,
+        }
     }
 
     /// LNR that the rows take which other hosts may use.
@@ -231,7 +250,7 @@ impl Chosen {
             | Self::TpccAsPublished { warehouses, small, .. } => {
                 u64::from(warehouses) * if small { 4 << 20 } else { 128 << 20 }
             }
-            Self::Tables { .. } => 256 << 20,
+            Self::Tables { .. } | Self::Sql { .. } => 256 << 20,
             Self::Ledger { warehouses, .. } => u64::from(warehouses) * (16 << 20),
             Self::Ycsb { partitions, rows, .. } => u64::from(partitions) * u64::from(rows) * 1200,
             Self::SmallBank { partitions, accounts, .. } => {
@@ -278,7 +297,7 @@ impl Setting {
                 partitions: workload.partitions(),
                 tables: workload.tables(),
                 workers: self.workers,
-                log_buffer_bytes: DatabaseShape::LOG_BUFFER_BYTES,
+                log_buffer_bytes: self.rows.log_buffer_bytes(),
             }
         })
     }

@@ -46,7 +46,7 @@ impl<'a, S: Serialize> Folder<'a, S> {
         write("report.html".to_owned(), &html(drawn, &self.page)?)
     }
 
-    /// What the paper states and what came out, for people.
+    /// The paper's statements and our numbers, for people.
     pub(super) fn text(&self, drawn: &[Drawn]) -> String {
         let mut rows = table(&["quantity", "figure", "paper", "ours", "error"]);
         for row in drawn.iter().flat_map(|drawn| &drawn.rows) {

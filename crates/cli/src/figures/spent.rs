@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
 use tombolo_experiments::figures::Stage;
 
-/// What a figure has taken so far.
+/// The time and memory that a figure has taken so far.
 struct Cost {
     begun: Instant,
     /// Processor time, by stage.
@@ -19,7 +19,7 @@ struct Cost {
 #[derive(Default)]
 pub(super) struct Spent {
     figures: HashMap<&'static str, Cost>,
-    /// What each thread is doing, and its processor time when it began to.
+    /// The work of each thread, and its processor time when it began.
     doing: HashMap<ThreadId, (&'static str, Stage, Duration)>,
 }
 
@@ -40,13 +40,13 @@ impl Spent {
         }
     }
 
-    /// What a figure has taken that was not done for another one before, for people.
+    /// The cost of a figure that was not paid for another one before, for people.
     pub(super) fn on(&self, figure: &str) -> String {
         let elsewhere = || "measured for other figures".to_owned();
         self.figures.get(figure).map_or_else(elsewhere, |cost| text(cost.begun, cost.stages))
     }
 
-    /// What all of them have.
+    /// The cost of all figures.
     pub(super) fn on_all(&self) -> String {
         let begun = self.figures.values().map(|cost| cost.begun).min();
         let of_all = |stage: Stage| self.figures.values().map(|c| c.stages[stage as usize]).sum();

@@ -3,6 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use tombolo::Store;
+use tombolo_memory::Mapped;
+use tombolo_mount::Mounted;
+use tombolo_objects::Objects;
 
 use crate::served::Tally;
 
@@ -25,9 +28,19 @@ pub(crate) struct Figure {
     pub(crate) value: u64,
 }
 
-/// All figures of a host, and of its pod.
+/// All figures of a host that serves, and of its pod.
 pub(crate) fn figures(store: &Store, tally: &Tally) -> Vec<Figure> {
-    [of_pod(store), of_host(store), of_clients(store, tally), of_deaths(store, tally)]
+    let objects = store.objects();
+    [of_pod(objects), of_host(objects), of_clients(store, tally), of_deaths(objects, tally)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// All figures of a host that mounts a directory, and of its pod.
+pub(super) fn figures_of_mount(mounted: &Mounted, tally: &Tally) -> Vec<Figure> {
+    let objects = mounted.objects();
+    [of_pod(objects), of_host(objects), of_pages(mounted), of_deaths(objects, tally)]
         .into_iter()
         .flatten()
         .collect()
@@ -43,8 +56,8 @@ fn counter((name, help, value): Made) -> Figure {
     Figure { name, help, scope: Scope::Host, is_counter: true, value }
 }
 
-fn of_pod(store: &Store) -> Vec<Figure> {
-    let usage = store.objects().usage();
+fn of_pod(objects: &Objects<Mapped>) -> Vec<Figure> {
+    let usage = objects.usage();
     let figures = [
         ("objects", "Objects in the pod.", usage.objects),
         ("lnr_used_bytes", "Bytes of LNR in use for objects.", usage.lnr_used_bytes),
@@ -65,8 +78,8 @@ fn of_pod(store: &Store) -> Vec<Figure> {
     figures.into_iter().map(gauge(Scope::Pod)).collect()
 }
 
-fn of_host(store: &Store) -> Vec<Figure> {
-    let (usage, stats) = (store.objects().usage(), store.objects().stats());
+fn of_host(objects: &Objects<Mapped>) -> Vec<Figure> {
+    let (usage, stats) = (objects.usage(), objects.stats());
     let gauges = [
         ("local_bytes", "Bytes of this host's memory for its replica.", usage.local_bytes),
         ("copies_bytes", "Bytes of this host's memory for copies.", usage.copies_bytes),
@@ -88,6 +101,7 @@ fn of_host(store: &Store) -> Vec<Figure> {
         ("retries", "Reads begun again because of a change.", stats.retries),
         ("churn", "Coherence records allocated.", stats.churn),
         ("reclaims", "Coherence records taken back.", stats.reclaims),
+        ("given_back", "Chunks whose memory was given back to the system.", stats.given_back),
         ("cleaned_lines", "Cache lines written back.", stats.cleaned_lines),
         ("invalidated_lines", "Cache lines dropped.", stats.invalidated_lines),
     ];
@@ -98,6 +112,7 @@ fn of_host(store: &Store) -> Vec<Figure> {
 fn of_clients(store: &Store, tally: &Tally) -> Vec<Figure> {
     let counters = [
         ("expired", "Values that this host removed because their time was over.", store.expired()),
+        ("evicted", "Values that this host evicted to make room.", store.evicted_values()),
         (
             "full_errors",
             "Writes refused because the pod or the index was full.",
@@ -112,8 +127,34 @@ fn of_clients(store: &Store, tally: &Tally) -> Vec<Figure> {
     counters.into_iter().map(counter).collect()
 }
 
-fn of_deaths(store: &Store, tally: &Tally) -> Vec<Figure> {
-    let stats = store.objects().stats();
+fn of_pages(mounted: &Mounted) -> Vec<Figure> {
+    let (load, counts) = (mounted.load(), mounted.counts());
+    let of_pod = [
+        ("dirty_pages", "Pages of files that are not in their files yet.", load.dirty_pages),
+        (
+            "dirty_age_ms",
+            "How long a page has waited to be written to its file, at most, in milliseconds.",
+            load.dirty_for.as_millis() as u64,
+        ),
+    ];
+    let open = ("open_files", "Files that programs have open on this host.", load.open_files);
+    let counters = [
+        ("page_hits", "Pages that were in the pod when they were asked for.", counts.hits()),
+        ("page_misses", "Pages that were not in the pod when they were asked for.", counts.missed),
+        ("pages_read", "Pages read from files.", counts.admitted),
+        ("pages_written_back", "Pages written to files.", counts.written_back),
+        ("pages_evicted", "Pages that left the pod for others.", counts.evicted),
+        ("files_refused", "Times that a file took no page in the background.", counts.refused),
+        ("pages_salvaged", "Pages brought to files for hosts that had all died.", counts.salvaged),
+        ("pages_lost", "Pages that those were changing, and that are lost.", counts.lost),
+    ];
+    let of_pod = of_pod.into_iter().map(gauge(Scope::Pod));
+    let of_host = std::iter::once(gauge(Scope::Host)(open));
+    of_pod.chain(of_host).chain(counters.into_iter().map(counter)).collect()
+}
+
+fn of_deaths(objects: &Objects<Mapped>, tally: &Tally) -> Vec<Figure> {
+    let stats = objects.stats();
     let counters = [
         (
             "clocks_differed",

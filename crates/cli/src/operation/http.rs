@@ -4,19 +4,19 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use tombolo::Store;
-use tombolo_server::Server;
+use tombolo_memory::Mapped;
+use tombolo_objects::Objects;
 
 use super::journal::Journal;
 use super::metrics;
 use super::snapshot::snapshot;
+use super::subject::Subject;
 use super::watch::Observed;
-use crate::served::Tally;
 
 /// The longest request that is read, and how long one may take, and its answer.
 const MAX_REQUEST_BYTES: usize = 8 << 10;
@@ -32,11 +32,13 @@ const PAGE: &str = include_str!("page.html");
 const UNAVAILABLE: &str = "503 Service Unavailable";
 const AWAY: &str = "this host has left the pod, or is joining it\n";
 
-/// The sources of the pages. Store and server are there only while the host is in the pod.
+/// Gets the host that is watched, while it is in the pod.
+type Find = Box<dyn Fn() -> Option<Box<dyn Subject>> + Send>;
+
+/// The sources of the pages.
 struct Shown {
-    watched: Mutex<(Weak<Store>, Weak<Server>)>,
+    watched: Mutex<Option<Find>>,
     observed: Arc<Mutex<Observed>>,
-    tally: Arc<Tally>,
     journal: Arc<Journal>,
     connections: AtomicUsize,
 }
@@ -52,7 +54,6 @@ impl Pages {
     pub(crate) fn serve(
         address: &str,
         observed: &Arc<Mutex<Observed>>,
-        tally: &Arc<Tally>,
         journal: &Arc<Journal>,
     ) -> anyhow::Result<Self> {
         let listener = TcpListener::bind(address).with_context(|| {
@@ -62,7 +63,6 @@ impl Pages {
         let shown = Arc::new(Shown {
             watched: Mutex::default(),
             observed: observed.clone(),
-            tally: tally.clone(),
             journal: journal.clone(),
             connections: AtomicUsize::new(0),
         });
@@ -84,10 +84,9 @@ impl Pages {
         self.bound
     }
 
-    /// From here on this is about a store and its server, neither of which is kept from ending.
-    pub(crate) fn watch(&self, store: &Arc<Store>, server: &Arc<Server>) {
-        *self.shown.watched.lock().unwrap_or_else(PoisonError::into_inner) =
-            (Arc::downgrade(store), Arc::downgrade(server));
+    /// From here on the pages are about the host that `find` gets, which is not kept from leaving.
+    pub(crate) fn watch(&self, find: impl Fn() -> Option<Box<dyn Subject>> + Send + 'static) {
+        *self.shown.watched.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(find));
     }
 }
 
@@ -108,9 +107,8 @@ impl Shown {
         }
     }
 
-    fn watched(&self) -> Option<(Arc<Store>, Arc<Server>)> {
-        let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
-        watched.0.upgrade().zip(watched.1.upgrade())
+    fn watched(&self) -> Option<Box<dyn Subject>> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?()
     }
 
     fn observed(&self) -> Observed {
@@ -135,17 +133,16 @@ impl Shown {
         send(&mut stream, status, kind, &body)
     }
 
-    /// Status, content type and body of a page on the host's current state. The store is let go of
+    /// Status, content type and body of a page on the host's current state. The host is let go of
     /// before anything is sent.
     fn of_now(&self, path: &str) -> (&'static str, &'static str, String) {
         match (path, self.watched()) {
             (_, None) => (UNAVAILABLE, PLAIN, AWAY.to_owned()),
-            ("/metrics", Some((store, server))) => {
-                let hosts = self.observed().hosts;
-                (OK, METRICS, metrics::text(&store, &server, &hosts, &self.tally))
+            ("/metrics", Some(subject)) => {
+                (OK, METRICS, metrics::text(&*subject, &self.observed().hosts))
             }
-            (_, Some((store, _))) => {
-                let (status, text) = health(&store);
+            (_, Some(subject)) => {
+                let (status, text) = health(subject.objects());
                 (status, PLAIN, text)
             }
         }
@@ -159,10 +156,9 @@ impl Shown {
         let mut last = 0;
         loop {
             let events = self.journal.after(last);
-            // The store is let go of before this waits for the page, and for time to pass.
-            let state = self.watched().map(|(store, server)| {
-                snapshot(&store, &server, &self.observed(), &self.tally, &events)
-            });
+            // The host is let go of before this waits for the page, and for time to pass.
+            let state =
+                self.watched().map(|subject| snapshot(&*subject, &self.observed(), &events));
             match state {
                 Some(state) => {
                     last = events.last().map_or(last, |event| event.number);
@@ -177,9 +173,9 @@ impl Shown {
 }
 
 /// Whether this host is in the pod, in words.
-fn health(store: &Store) -> (&'static str, String) {
-    let seat = store.objects().seat();
-    if seat.holds(store.objects().memory()) {
+fn health(objects: &Objects<Mapped>) -> (&'static str, String) {
+    let seat = objects.seat();
+    if seat.holds(objects.memory()) {
         (OK, format!("host {} is in the pod\n", seat.host()))
     } else {
         (UNAVAILABLE, format!("host {} was fenced\n", seat.host()))

@@ -16,9 +16,14 @@ use tracing::{Event as Traced, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// Events that are kept.
 const KEPT: usize = 200;
+
+/// The message of `fuser` about late answers. The kernel gives a request up when the program that
+/// waits for it is interrupted, or when it unmounts the file system; `ENOENT` is how it says so.
+const LATE_ANSWER: &str = "Failed to send FUSE reply: No such file or directory";
 
 /// How events are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -58,7 +63,7 @@ impl Journal {
         let journal = Arc::new(Self::default());
         let lines = Lines { journal: journal.clone(), format }.with_filter(level);
         // Only the first one in a process has an effect.
-        let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry().with(lines));
+        let _ = tracing_subscriber::registry().with(lines).try_init();
         journal
     }
 
@@ -90,6 +95,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
     fn on_event(&self, traced: &Traced<'_>, _: Context<'_, S>) {
         let mut found = Found::default();
         traced.record(&mut found);
+        if found.message.starts_with(LATE_ANSWER) {
+            return;
+        }
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let event = self.journal.keep(Event {
             number: 0,
@@ -135,6 +143,10 @@ struct Found {
 
 impl Found {
     fn add(&mut self, field: &Field, value: Value) {
+        // Libraries that use the crate `log` have the place in the source told with each event.
+        if field.name().starts_with("log.") {
+            return;
+        }
         self.fields.insert(field.name().to_owned(), value);
     }
 }

@@ -5,15 +5,15 @@
 
 use std::fmt::{Display, Write as _};
 
-use tombolo::Store;
+use tombolo::{Evicted, Store};
 use tombolo_server::{CommandLatency, Server};
 
-use super::figures::{Scope, figures};
+use super::figures::Scope;
 use super::hosts::{HostState, Hosts};
-use crate::served::Tally;
+use super::subject::Subject;
 
 /// A page that grows family by family.
-struct Text {
+pub(crate) struct Text {
     text: String,
     pod: String,
     host: String,
@@ -41,12 +41,12 @@ impl Text {
 }
 
 /// All that is known of a host, and of its pod.
-pub(super) fn text(store: &Store, server: &Server, hosts: &Hosts, tally: &Tally) -> String {
-    let objects = store.objects();
+pub(super) fn text(subject: &dyn Subject, hosts: &Hosts) -> String {
+    let objects = subject.objects();
     let pod = format!("pod=\"{}\"", objects.pod().identity().uuid);
     let host = format!("{pod},host=\"{}\"", objects.seat().host());
     let mut text = Text { text: String::new(), pod, host };
-    for figure in figures(store, tally) {
+    for figure in subject.figures() {
         let prefix = match figure.scope {
             Scope::Pod => "tombolo_pod_",
             Scope::Host => "tombolo_host_",
@@ -60,9 +60,21 @@ pub(super) fn text(store: &Store, server: &Server, hosts: &Hosts, tally: &Tally)
         text.figure(&name, figure.is_counter, figure.scope, &help, value);
     }
     states(&mut text, hosts);
-    of_server(&mut text, server);
-    latencies(&mut text, &server.latencies());
+    subject.add_metrics(&mut text);
     text.text
+}
+
+/// Evictions by the policy of now, and by earlier ones.
+pub(super) fn evictions(text: &mut Text, store: &Store) {
+    let name = "tombolo_host_evictions_total";
+    text.family(name, "counter", "Values that this host evicted, by policy and reason.");
+    let now = store.eviction_policy();
+    let shown = |evicted: &Evicted| evicted.policy == now || evicted.values > 0;
+    for Evicted { policy, reason, values } in store.evicted().into_iter().filter(shown) {
+        let reason = reason.name();
+        let labels = format!("{},policy=\"{policy}\",reason=\"{reason}\"", text.host);
+        text.sample(name, &labels, values);
+    }
 }
 
 fn states(text: &mut Text, hosts: &Hosts) {
@@ -74,7 +86,8 @@ fn states(text: &mut Text, hosts: &Hosts) {
     }
 }
 
-fn of_server(text: &mut Text, server: &Server) {
+/// The figures of a server.
+pub(super) fn of_server(text: &mut Text, server: &Server) {
     let stats = server.stats();
     let figures = [
         ("clients", false, "Connections that are open.", stats.clients),
@@ -92,6 +105,7 @@ fn of_server(text: &mut Text, server: &Server) {
         let name = format!("tombolo_server_{name}");
         text.figure(&name, is_counter, Scope::Host, help, value as f64);
     }
+    latencies(text, &server.latencies());
 }
 
 fn latencies(text: &mut Text, latencies: &[CommandLatency]) {

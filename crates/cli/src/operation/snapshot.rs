@@ -3,49 +3,54 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
-use tombolo::{Chunk, ChunkUse, Store};
+use tombolo::{Chunk, ChunkUse};
 use tombolo_log::Ring;
+use tombolo_memory::Mapped;
+use tombolo_objects::Objects;
 use tombolo_server::{CommandLatency, Server};
 
-use super::figures::figures;
 use super::hosts::Seen;
 use super::journal::Event;
+use super::subject::Subject;
 use super::watch::Observed;
-use crate::served::Tally;
 
 /// Squares of the map of memory, at most: of a larger pod, one stands for several chunks.
 const SQUARES: usize = 1024;
 
 /// The state of now, with the events that are new.
-pub(super) fn snapshot(
-    store: &Store,
-    server: &Server,
-    observed: &Observed,
-    tally: &Tally,
-    events: &[Event],
-) -> Value {
-    let objects = store.objects();
-    let lags = lags(store);
+pub(super) fn snapshot(subject: &dyn Subject, observed: &Observed, events: &[Event]) -> Value {
+    let objects = subject.objects();
+    let lags = lags(objects);
     let host = |seen: &Seen| host(seen, observed, &lags);
-    let numbers = figures(store, tally).into_iter().map(|f| (f.name.to_owned(), json!(f.value)));
-    let stats = server.stats();
-    json!({
+    let numbers = subject.figures().into_iter().map(|f| (f.name.to_owned(), json!(f.value)));
+    let mut state = json!({
         "pod": objects.pod().identity().uuid.to_string(),
         "host": objects.seat().host(),
         "version": env!("CARGO_PKG_VERSION"),
         "hosts": observed.hosts.all().iter().map(host).collect::<Vec<_>>(),
         "troubles": observed.troubles,
         "figures": Map::from_iter(numbers),
-        "clients": stats.clients,
-        "commands": stats.commands,
-        "errors": stats.errors,
-        "hits": stats.hits,
-        "misses": stats.misses,
         "chunks": squares(&objects.chunks()),
         "chunk_bytes": objects.area().geometry().chunk_bytes,
-        "latencies": server.latencies().iter().map(latency).collect::<Vec<_>>(),
         "events": events,
-    })
+    });
+    if let Some(state) = state.as_object_mut() {
+        state.extend(subject.page());
+    }
+    state
+}
+
+/// The state of a server.
+pub(super) fn of_server(server: &Server) -> Map<String, Value> {
+    let stats = server.stats();
+    Map::from_iter([
+        ("clients".to_owned(), json!(stats.clients)),
+        ("commands".to_owned(), json!(stats.commands)),
+        ("errors".to_owned(), json!(stats.errors)),
+        ("hits".to_owned(), json!(stats.hits)),
+        ("misses".to_owned(), json!(stats.misses)),
+        ("latencies".to_owned(), server.latencies().iter().map(latency).collect()),
+    ])
 }
 
 fn host(seen: &Seen, observed: &Observed, lags: &BTreeMap<u8, u64>) -> Value {
@@ -64,8 +69,8 @@ fn host(seen: &Seen, observed: &Observed, lags: &BTreeMap<u8, u64>) -> Value {
 }
 
 /// How many entries each host has not applied, of all shards.
-fn lags(store: &Store) -> BTreeMap<u8, u64> {
-    let area = store.objects().area();
+fn lags(objects: &Objects<Mapped>) -> BTreeMap<u8, u64> {
+    let area = objects.area();
     let mut lags = BTreeMap::new();
     for shard in area.layout().shards() {
         let ring = Ring::new(area, shard);

@@ -4,13 +4,14 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tombolo::Store;
+use tombolo_memory::Mapped;
+use tombolo_objects::Objects;
 use tombolo_pod::Clocks;
-use tombolo_server::Server;
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
 use super::hosts::{Changed, HostState, Hosts};
 use super::notify::ServiceManager;
+use super::subject::{Subject, Trouble};
 use crate::served::Tally;
 
 /// The shortest time between two reports of one trouble, and between two of the host's status.
@@ -61,43 +62,39 @@ impl Alarm {
     }
 }
 
-/// Looks at a host that serves, and at its pod.
+/// Looks at a host, and at its pod.
 pub(crate) struct Watch {
     hosts: Hosts,
     clocks: Clocks,
     tally: Arc<Tally>,
-    full: Alarm,
-    unavailable: Alarm,
-    rejected: Alarm,
-    not_accepted: Alarm,
-    lost: Alarm,
-    poisoned: Alarm,
+    /// One for each of the host's troubles, in the same order.
+    alarms: Vec<Alarm>,
     observed: Arc<Mutex<Observed>>,
     status_told: Option<Instant>,
 }
 
 impl Watch {
     /// Of a host that has just joined.
-    pub(crate) fn new(store: &Store, tally: &Arc<Tally>, observed: &Arc<Mutex<Observed>>) -> Self {
-        let stats = store.objects().stats();
-        let seat = store.objects().seat();
+    pub(crate) fn new(
+        subject: &dyn Subject,
+        tally: &Arc<Tally>,
+        observed: &Arc<Mutex<Observed>>,
+    ) -> Self {
+        let objects = subject.objects();
+        let seat = objects.seat();
         info!(
             host = u64::from(seat.host()),
             incarnation = u64::from(seat.incarnation()),
             pid = u64::from(std::process::id()),
-            pod = %store.objects().pod().identity().uuid,
-            objects = store.objects().usage().objects,
+            pod = %objects.pod().identity().uuid,
+            objects = objects.usage().objects,
             "this host has joined the pod"
         );
+        let alarm = |trouble: Trouble| Alarm::new(trouble.name, trouble.count);
         Self {
             hosts: Hosts::default(),
             clocks: Clocks::default(),
-            full: Alarm::new("full", Tally::get(&tally.full)),
-            unavailable: Alarm::new("unavailable", Tally::get(&tally.unavailable)),
-            rejected: Alarm::new("clients refused", 0),
-            not_accepted: Alarm::new("clients not accepted", 0),
-            lost: Alarm::new("values lost", stats.lost),
-            poisoned: Alarm::new("memory errors", stats.poisoned),
+            alarms: subject.troubles().into_iter().map(alarm).collect(),
             tally: tally.clone(),
             observed: observed.clone(),
             status_told: None,
@@ -105,12 +102,13 @@ impl Watch {
     }
 
     /// Looks, and says what is new.
-    pub(crate) fn look(&mut self, store: &Store, server: &Server, manager: &ServiceManager) {
-        let own = store.objects().seat().host();
-        for changed in self.hosts.look(store.objects()) {
+    pub(crate) fn look(&mut self, subject: &dyn Subject, manager: &ServiceManager) {
+        let objects = subject.objects();
+        let own = objects.seat().host();
+        for changed in self.hosts.look(objects) {
             self.say(own, changed);
         }
-        for cleanup in store.objects().take_cleanups() {
+        for cleanup in objects.take_cleanups() {
             warn!(
                 host = u64::from(cleanup.stay.host),
                 incarnation = u64::from(cleanup.stay.number),
@@ -123,10 +121,10 @@ impl Watch {
                 "cleaned up after a host that is gone"
             );
         }
-        self.compare_clocks(store);
-        self.look_at_counters(store, server);
+        self.compare_clocks(objects);
+        self.look_at_counters(own, subject.troubles());
         self.publish();
-        self.tell(store, manager);
+        self.tell(objects, manager);
     }
 
     fn say(&self, own: u8, changed: Changed) {
@@ -161,8 +159,8 @@ impl Watch {
     }
 
     /// Compares other hosts' clocks with this one's.
-    fn compare_clocks(&mut self, store: &Store) {
-        let (objects, own) = (store.objects(), store.objects().seat().host());
+    fn compare_clocks(&mut self, objects: &Objects<Mapped>) {
+        let own = objects.seat().host();
         for (host, ahead_ms) in self.clocks.look(objects.pod(), Some(own)) {
             warn!(
                 host = u64::from(host),
@@ -175,45 +173,18 @@ impl Watch {
         self.tally.clock_difference_ms.store(self.clocks.widest_ms(), Ordering::Relaxed);
     }
 
-    fn look_at_counters(&mut self, store: &Store, server: &Server) {
-        let (now, own) = (Instant::now(), u64::from(store.objects().seat().host()));
-        let (stats, served) = (store.objects().stats(), server.stats());
-        if let Some(writes) = self.full.look(Tally::get(&self.tally.full), now) {
-            error!(host = own, writes, reason = %self.tally.reason(), "the pod is full");
-        }
-        let unavailable = Tally::get(&self.tally.unavailable);
-        if let Some(operations) = self.unavailable.look(unavailable, now) {
-            let reason = self.tally.reason();
-            error!(host = own, operations, %reason, "operations failed");
-        }
-        if let Some(clients) = self.rejected.look(served.rejected, now) {
-            warn!(host = own, clients, "clients were refused: --max-clients are connected");
-        }
-        if let Some(times) = self.not_accepted.look(served.not_accepted, now) {
-            warn!(
-                host = own,
-                times, "a client could not be accepted: raise the limit of open files (ulimit -n)"
-            );
-        }
-        if let Some(values) = self.lost.look(stats.lost, now) {
-            error!(host = own, values, "values were lost with a host");
-        }
-        if let Some(values) = self.poisoned.look(stats.poisoned, now) {
-            error!(host = own, values, "values were lost to memory errors: check the device");
+    fn look_at_counters(&mut self, own: u8, troubles: Vec<Trouble>) {
+        let now = Instant::now();
+        for (alarm, trouble) in self.alarms.iter_mut().zip(troubles) {
+            if let Some(new) = alarm.look(trouble.count, now) {
+                (trouble.say)(u64::from(own), new);
+            }
         }
     }
 
     fn publish(&self) {
         let now = Instant::now();
-        let alarms = [
-            &self.full,
-            &self.unavailable,
-            &self.rejected,
-            &self.not_accepted,
-            &self.lost,
-            &self.poisoned,
-        ];
-        let shown = alarms.into_iter().filter(|alarm| alarm.is_shown(now));
+        let shown = self.alarms.iter().filter(|alarm| alarm.is_shown(now));
         let clock = |stay: &super::hosts::Seen| {
             let host = stay.stay.host;
             self.clocks.ahead_ms(host).map(|ahead| (host, ahead))
@@ -227,17 +198,17 @@ impl Watch {
     }
 
     /// The service manager's watchdog hears of this host with each look.
-    fn tell(&mut self, store: &Store, manager: &ServiceManager) {
+    fn tell(&mut self, objects: &Objects<Mapped>, manager: &ServiceManager) {
         let now = Instant::now();
         if self.status_told.is_some_and(|told| now.saturating_duration_since(told) < AT_MOST) {
             return;
         }
         self.status_told = Some(now);
         manager.alive();
-        let usage = store.objects().usage();
+        let usage = objects.usage();
         manager.status(&format!(
             "host {} of {}; {} objects, {} % of the memory used",
-            store.objects().seat().host(),
+            objects.seat().host(),
             self.hosts.all().iter().filter(|seen| seen.state.is_in_pod()).count(),
             usage.objects,
             100 * usage.lnr_used_bytes / usage.lnr_bytes.max(1),

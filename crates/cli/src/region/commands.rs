@@ -25,7 +25,7 @@ pub(super) fn sizes(bytes: u64) -> Sizes {
     Sizes {
         scr_bytes: Some(SCR_FIXED_BYTES + pages * SCR_BYTES_PER_PAGE),
         lnr_bytes: Some(LNR_FIXED_BYTES + pages * PAGE_BYTES),
-        force: false,
+        ..Sizes::default()
     }
 }
 

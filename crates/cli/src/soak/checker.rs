@@ -17,19 +17,19 @@ const BUDGET: u64 = 500_000;
 /// Rounds that may wait to be checked. If they are more, the hosts wait.
 const WAITING: usize = 4;
 
-/// What happened between two quiescent points.
+/// The records between two quiescent points.
 pub(super) struct Round {
     pub(super) number: u64,
     /// When the first was.
     pub(super) start: u64,
-    /// What each key held at the first.
+    /// The value of each key at the first.
     pub(super) initial: Vec<Held>,
     pub(super) records: Vec<Record>,
-    /// What may have been done besides.
+    /// The operations that may have been done besides.
     pub(super) doubts: Vec<Doubt>,
 }
 
-/// What came of the checks.
+/// The outcome of the checks.
 #[derive(Default)]
 pub(super) struct Checked {
     /// Histories of one key in one round that are proven linearizable.

@@ -47,16 +47,16 @@ impl Identity {
     }
 }
 
-/// What a client knows of a key.
+/// A client's knowledge of a key.
 #[derive(Clone, Copy, Default)]
 struct Known {
-    /// What it has read or written last.
+    /// The version and value that it has read or written last.
     last: Option<(Version, Value)>,
     /// A value that was there before a write of this client was.
     overwritten: Option<Value>,
 }
 
-/// What a client does that is to be found.
+/// The faults of a client that are to be found.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Plants {
     /// Report an overwritten value once.
@@ -70,7 +70,7 @@ pub(super) struct Client<'a> {
     objects: &'a Objects,
     journal: &'a Journal,
     dice: ChaCha8Rng,
-    /// What chooses operations and objects, if not the dice.
+    /// The choice of operations and objects, if not by dice.
     load: Option<Operations>,
     tag: Tag,
     known: Vec<Known>,
@@ -78,7 +78,7 @@ pub(super) struct Client<'a> {
     plants: Plants,
 }
 
-/// What an operation came to that may be refused, find no room, or find the value lost.
+/// The outcome of an operation that may be refused, find no room, or find the value lost.
 enum Tried<T> {
     Done(T),
     Refused,
@@ -362,7 +362,7 @@ impl<'a> Client<'a> {
         known.last = Some((version, value));
     }
 
-    /// What to report instead of the truth, if it is to be a lie: a value that is overwritten.
+    /// The report instead of the truth, if it is to be a lie: a value that is overwritten.
     fn lie(&mut self, key: u32) -> Option<Value> {
         let lie = self.known[key as usize].overwritten.filter(|_| self.plants.stale_read);
         self.plants.stale_read &= lie.is_none();

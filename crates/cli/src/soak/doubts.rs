@@ -7,7 +7,7 @@ use super::model::{Held, Operation, What};
 use super::record::{Began, Checkable, Record, key_name};
 use super::value::Value;
 
-/// What may happen to an object, or not, from some time on.
+/// An operation on an object that may happen, or not, from some time on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Doubt {
     /// Which process it is of, of all there were.
@@ -15,7 +15,8 @@ pub(super) struct Doubt {
     client: u32,
     key: u32,
     invoked_at: u64,
-    /// What the client was at; none, if it was not, but its host has the object in its own memory.
+    /// The operation that the client was at; none, if it was not, but its host has the object in
+    /// its own memory.
     began: Option<Began>,
     /// Whether the value may be lost instead.
     may_lose: bool,

@@ -26,7 +26,7 @@ pub(super) enum Stage {
     Dead {
         until: Instant,
     },
-    /// What is wrong has been told.
+    /// The error has been told.
     Failed,
 }
 
@@ -104,7 +104,7 @@ impl Host {
         self.process.resume()
     }
 
-    /// What it says, if it says something within `time`.
+    /// Its next event, if there is one within `time`.
     pub(super) fn event(&mut self, time: Duration) -> Result<Option<Event>> {
         let Some(line) = self.process.line(time)? else {
             self.check_patience("does not answer")?;

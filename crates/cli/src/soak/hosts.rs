@@ -31,13 +31,13 @@ const ROUNDS_PER_LEAVE: u64 = 8;
 /// one.
 const READINGS: usize = 3;
 
-/// What happened in a round.
+/// The records of a round.
 pub(super) struct Worked {
     /// When it began.
     pub(super) start: u64,
     pub(super) records: Vec<Record>,
     pub(super) doubts: Vec<Doubt>,
-    /// What each key held in the end.
+    /// The value of each key in the end.
     pub(super) values: Vec<Held>,
 }
 
@@ -56,12 +56,12 @@ pub(super) struct Hosts<'a> {
     doubts: Doubts,
     /// How often all keys were read.
     readings: u64,
-    /// What those have found that have finished the last reading.
+    /// The findings of the hosts that have finished the last reading.
     views: Vec<Vec<Held>>,
     pub(super) happened: Happened,
 }
 
-/// What has become of hosts so far, and what followed.
+/// The deaths and pauses of hosts so far, and their consequences.
 #[derive(Default)]
 pub(super) struct Happened {
     pub(super) counts: Counts,
@@ -120,6 +120,7 @@ impl<'a> Hosts<'a> {
         ];
         words.extend(self.args.load.map(|letter| format!("--load={letter}")));
         words.extend(self.args.local.words());
+        words.extend(self.args.trust_me.then(|| "--trust-me".to_owned()));
         let plants =
             |planted: bool, flag: &str| (planted && self.lives == 0).then(|| flag.to_owned());
         words.extend(plants(self.args.plant_stale_read, "--plant-stale-read"));
@@ -170,7 +171,7 @@ impl<'a> Hosts<'a> {
         }
     }
 
-    /// What hosts that stand still have done, and may yet do.
+    /// The operations that hosts that stand still have done, and may yet do.
     fn gather_from_stopped(&mut self) -> Result<()> {
         for number in 0..self.hosts.len() {
             if self.hosts[number].stage == Stage::Working {
@@ -197,7 +198,7 @@ impl<'a> Hosts<'a> {
             let held = |record: &Record| record.did.found().unwrap_or_default();
             self.views.push(records.iter().map(held).collect());
         }
-        // What began in an earlier round has been in doubt since.
+        // An operation that began in an earlier round has been in doubt since.
         let start = self.start;
         self.records.extend(records.into_iter().filter(|record| record.invoked_at >= start));
         Ok(())
@@ -229,7 +230,7 @@ impl<'a> Hosts<'a> {
         Ok(())
     }
 
-    /// What is in use, once all that died are cleared up after. All hosts are idle.
+    /// The memory in use, once all that died are cleared up after. All hosts are idle.
     pub(super) fn settle(&mut self) -> Result<InUse> {
         let Some(host) = self.hosts.first_mut() else { bail!("a soak without hosts") };
         host.tell(&Task::Settle)?;
@@ -413,7 +414,7 @@ impl<'a> Hosts<'a> {
         Ok(())
     }
 
-    /// What a host has in its own memory may be lost.
+    /// Objects that a host has in its own memory may be lost.
     fn doubt_objects_of(&mut self, number: usize, at: u64) {
         if self.args.local.partition.is_some() && !self.area.geometry().partition_backup {
             let (life, client) = (self.hosts[number].life, number as u32);

@@ -1,4 +1,4 @@
-//! What a host's clients are at, in a file that outlives the host's process.
+//! The operations under way of a host's clients, in a file that outlives the host's process.
 //!
 //! Each operation is noted before it begins and after it has ended. A written line is there even
 //! if the process was killed right after. The file is emptied before the host is told to do
@@ -57,7 +57,7 @@ pub(super) struct Reader {
     file: File,
     /// How far it was read.
     at: u64,
-    /// What has begun and not ended, by client.
+    /// The operations that have begun and not ended, by client.
     under_way: BTreeMap<u32, Began>,
 }
 
@@ -106,7 +106,7 @@ impl Reader {
         Ok(records)
     }
 
-    /// What has begun and not ended.
+    /// The operations that have begun and not ended.
     pub(super) fn under_way(&self) -> impl Iterator<Item = Began> {
         self.under_way.values().copied()
     }

@@ -69,7 +69,8 @@ pub(crate) fn run(args: &SoakArgs) -> Result<ExitCode> {
     let place = Place::new(args.pod.as_ref(), "soak", sizes.total());
     let mut options = sizes.options_for(args.hosts);
     options.layout.counter_bits = Some(COUNTER_BITS);
-    let pod = create(&place.spec, options)?;
+    let spec = place.spec.clone().trusted(args.trust_me);
+    let pod = create(&spec, options)?;
     let mut soak = Soak::new(args);
     let started = Instant::now();
     let area = ObjectArea::first(&pod)?;
@@ -121,12 +122,12 @@ fn check_at_rest(area: &ObjectArea<Mapped>, values: &[Held], in_use: InUse) -> R
 struct Soak<'a> {
     args: &'a SoakArgs,
     checker: Checker,
-    /// What each key held after the last round.
+    /// The value of each key after the last round.
     values: Vec<Held>,
     totals: Totals,
 }
 
-/// What has been done so far.
+/// The counters so far.
 #[derive(Default)]
 struct Totals {
     rounds: u64,
@@ -179,7 +180,7 @@ impl<'a> Soak<'a> {
             }
         }
         bar.finish_and_clear();
-        // What was left in doubt is settled by a round of all.
+        // Operations that were left in doubt are settled by a round of all.
         hosts.reassemble()?;
         self.round(hosts)?;
         // Some may have found out in it that they had been fenced.

@@ -8,7 +8,7 @@ use tombolo_verify::models::{self, Accumulate, KeyValue};
 
 use super::value::Value;
 
-/// What an object holds.
+/// The value of an object.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(super) enum Held {
     /// There is none.
@@ -19,7 +19,7 @@ pub(super) enum Held {
     Lost,
 }
 
-/// What an object holds, and which operations in doubt have had their effect.
+/// The value of an object, and the operations in doubt that have had their effect.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct State {
     held: Held,
@@ -96,7 +96,7 @@ impl Model for Object {
     }
 }
 
-/// What an object holds after an operation, if that can have had this result.
+/// The value of an object after an operation, if that can have had this result.
 fn after(held: Held, what: &What, result: Option<&Answer>) -> Option<Held> {
     match (what, held) {
         (What::Lose, Held::Value(_)) => Some(Held::Lost),

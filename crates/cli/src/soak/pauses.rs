@@ -11,7 +11,7 @@ use super::record::Record;
 const NS_PER_US: u64 = 1_000;
 const US_PER_MS: f64 = 1e3;
 
-/// What has happened, and what followed.
+/// Events, and the pauses that followed.
 #[derive(Default)]
 pub(super) struct Pauses(Vec<Event>);
 
@@ -40,7 +40,7 @@ impl Pauses {
         self.0.len() as u64
     }
 
-    /// What clients did one operation after the other, in the order of time for each.
+    /// The operations of clients, one after the other, in the order of time for each.
     pub(super) fn add(&mut self, records: &[Record]) {
         let mut ended: HashMap<u32, u64> = HashMap::new();
         for record in records {

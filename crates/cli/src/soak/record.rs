@@ -1,4 +1,4 @@
-//! What a client did and what came of it, as hosts report it.
+//! Operations of a client and their results, as hosts report them.
 
 use serde::{Deserialize, Serialize};
 use tombolo_verify::history::{self, Outcome};
@@ -8,7 +8,7 @@ use super::clock::Times;
 use super::model::{Answer, Held, Operation, What};
 use super::value::Value;
 
-/// What a client is about to do.
+/// The operation that a client is about to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Attempt {
     #[serde(rename = "g")]
@@ -94,7 +94,7 @@ pub(super) struct Record {
     pub(super) did: Did,
 }
 
-/// What the checker takes.
+/// The form that the checker takes.
 pub(super) type Checkable = history::Record<String, Operation, Answer>;
 
 /// How a key is called in the pod.
@@ -103,7 +103,7 @@ pub(super) fn key_name(key: u32) -> String {
 }
 
 impl Attempt {
-    /// What it does if it does it.
+    /// The effect that it has, if it has one.
     pub(super) fn effect(self) -> What {
         use models::Operation as Known;
         What::Known(match self {
@@ -180,7 +180,7 @@ impl Did {
         (operation, Some(Answer::Known(result)))
     }
 
-    /// What the object held, if this tells.
+    /// The value that the object had, if this tells.
     pub(super) fn found(self) -> Option<Held> {
         match self {
             Self::Read(value) | Self::Update(_, value) => Some(Held::of(value)),

@@ -1,4 +1,4 @@
-//! What a soak came to.
+//! The outcome of a soak.
 
 use serde::Serialize;
 
@@ -13,7 +13,7 @@ pub(super) struct Failure {
     pub(super) round: u64,
     /// The key whose history it is, if it is one's.
     pub(super) key: Option<String>,
-    /// What was found, and where.
+    /// The fault, and its place.
     pub(super) what: String,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Report {
     pub(super) churn: u64,
     pub(super) moves: u64,
     pub(super) without_room: u64,
-    /// What becomes of an object whose writer dies.
+    /// The fate of an object whose writer dies.
     pub(super) torn_writes: String,
     /// Whether what is in a host's own memory is in the pod, too.
     pub(super) partition_backup: bool,
@@ -115,7 +115,7 @@ impl Report {
         rows
     }
 
-    /// What the command ends with.
+    /// The command's exit code.
     pub(super) fn exit_code(&self) -> u8 {
         match (self.failures.len(), self.undecided) {
             (0, 0) => 0,

@@ -64,7 +64,7 @@ impl fmt::Debug for Tag {
     }
 }
 
-/// What a value is found to be.
+/// The kind of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) enum Value {
     /// Words of one write, then of one write.
@@ -80,7 +80,7 @@ impl Value {
         Self::Whole(tag, tag)
     }
 
-    /// What `bytes`, of which there are at least a word, are.
+    /// The kind of `bytes`, of which there are at least a word.
     pub(super) fn of(bytes: &[u8]) -> Self {
         let (words, _) = bytes.as_chunks::<WORD>();
         let at = |word: usize| Tag(words.get(word).copied().map_or(0, u64::from_le_bytes));
@@ -120,7 +120,7 @@ impl fmt::Debug for Value {
     }
 }
 
-/// What a write of the back half makes.
+/// The value after a write of the back half.
 impl Accumulate for Value {
     fn accumulate(&self, more: &Self) -> Self {
         match (*self, *more) {

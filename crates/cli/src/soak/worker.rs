@@ -18,7 +18,7 @@ use crate::stop::Stop;
 /// How long a host that was told to stop may take to leave.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What a host is told.
+/// The tasks of a host.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Task {
@@ -32,7 +32,7 @@ pub(super) enum Task {
     Leave,
 }
 
-/// What a host tells.
+/// The events that a host tells.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Event {
@@ -48,7 +48,7 @@ pub(super) enum Event {
     Failed { what: String },
 }
 
-/// What a host has done since it last told.
+/// The operations of a host since it last told.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Counts {
     /// Coherence records allocated, and objects moved.
@@ -61,7 +61,7 @@ pub(super) struct Counts {
     pub(super) lost: u64,
 }
 
-/// What is in use.
+/// The memory in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct InUse {
     pub(super) objects: u64,
@@ -119,7 +119,10 @@ pub(crate) fn run(args: &SoakWorkerArgs) -> Result<()> {
 
 fn stay(args: &SoakWorkerArgs) -> Result<()> {
     let journal = Journal::open(&args.journal)?;
-    let objects = Objects::join_pod(tombolo_pod::open(&args.pod)?, args.local.options())?;
+    let objects = Objects::join_pod(
+        tombolo_pod::open(&args.pod.clone().trusted(args.trust_me))?,
+        args.local.options(),
+    )?;
     tell(&Event::Joined { seat: objects.seat().host() })?;
     let client = |thread| {
         let &SoakWorkerArgs { host, life, seed, keys, .. } = args;

@@ -10,6 +10,7 @@ use tombolo::{ObjectArea, PodSpec, format_size};
 use self::status::{Display, Status};
 use crate::children::{HostProcess, wait_for_all};
 use crate::cli::{Sizes, UpArgs};
+use crate::messages;
 use crate::output;
 use crate::place::Place;
 use crate::stop::Stop;
@@ -39,7 +40,12 @@ pub(crate) fn run(args: &UpArgs) -> Result<()> {
         );
     }
     let place = Place::new(args.pod.as_ref(), "up", sizes.total());
-    let pod = tombolo_sharing::create(&place.spec, sizes.options_for(args.hosts))?;
+    let options = sizes.options_for(args.hosts);
+    let areas = [options.area()];
+    let pod =
+        tombolo_sharing::create_planned(&place.spec, options.sizes(), &areas, &|scr, lnr| {
+            messages::plan((scr, lnr), &areas, None)
+        })?;
     output::say(format!(
         "pod {} in {}: {} for objects, {} coherent, {} coherence records\n",
         pod.identity().uuid,

@@ -29,7 +29,7 @@ pub(super) struct Status {
 
 struct Shown {
     port: u16,
-    /// What it said last.
+    /// Its last figures.
     figures: Figures,
     /// Operations of processes that the host was before.
     before: u64,
@@ -110,7 +110,7 @@ impl Status {
     }
 }
 
-/// What a host says of itself.
+/// The figures that a host publishes.
 #[derive(Default)]
 struct Figures(HashMap<String, u64>);
 

@@ -16,20 +16,46 @@ fn protocols_are_compared_on_a_program_whose_result_is_checked() {
     let compared = json(&["run", "--workload", "bfs", "--scale", "9", "--compare"]);
     let results = compared["results"].as_array().unwrap();
     let protocols: Vec<_> = results.iter().map(|run| run["protocol"].as_str().unwrap()).collect();
-    assert_eq!(protocols, ["inv", "sha", "sha-spec", "bi"]);
+    let published = ["sha-literal", "sha-literal-spec", "bi-literal", "uncached"];
+    assert_eq!(protocols, [&["inv", "sha", "sha-spec", "bi"][..], &published].concat());
     for run in results {
         assert_eq!(run["verified"], true);
-        for figure in ["ipc", "amat_ns", "amat_equations_ns", "shared_line_ratio"] {
+        for figure in ["ipc", "amat_ns", "shared_line_ratio"] {
             assert!(run[figure].as_f64().unwrap() > 0.0, "{figure} of {run}");
         }
         let messages = run["messages"].as_object().unwrap();
         assert!(messages["MemRd"].as_u64().unwrap() > 0 && messages.contains_key("ralloc"));
+        assert!(run["equations"]["amat_ns"].as_f64().unwrap() > 0.0);
+        assert!(run["traffic"]["mem"]["bytes"].as_u64().unwrap() > 0, "{run}");
         assert_eq!(run["mispeculations"], 0);
     }
     assert!(results[0]["messages"].get("GO-S").is_none());
     assert!(results[3]["messages"].get("BISnpData").is_some());
+    assert!(results[6]["messages"].get("BISnpData").is_none());
     assert_eq!(compared["speedups"]["inv"], 1.0);
     assert_eq!(compared, json(&["run", "--workload", "bfs", "--scale", "9", "--compare"]));
+}
+
+#[test]
+fn the_system_is_made_as_options_say() {
+    let run = ["run", "--workload", "cc", "--scale", "8", "--threads", "4"];
+    let with = |options: &[&str]| json(&[&run[..], options].concat());
+    let seconds = |run: &Value| run["seconds"].as_f64().unwrap();
+    let caches = ["--cache", "4KiB:8:1", "--cache", "64KiB:8:4", "--cache", "1MiB:16:40"];
+    let four = with(&[&caches[..], &["--cache", "8MiB:16:60"]].concat());
+    assert_eq!(four["served"].as_array().unwrap().len(), 4);
+    let three = with(&[]);
+    for slower in [["--directory-ns", "80"], ["--dma-ns", "500"], ["--node-gb-per-s", "0.5"]] {
+        assert!(seconds(&with(&slower)) > seconds(&three), "{slower:?}");
+    }
+    assert!(seconds(&with(&["--page-levels", "0"])) < seconds(&three));
+    let refused = |cache: &str| {
+        complaint(
+            &[&["coherence"], &run[..], &["--cache", cache, "--cache", "1MiB:16:40"]].concat(),
+        )
+    };
+    assert!(refused("32KiB:8").contains("size, ways and nanoseconds"));
+    assert!(refused("64:8:1").contains("fewer lines of 64 bytes than ways"));
 }
 
 #[test]
@@ -83,7 +109,8 @@ fn who_may_not_write_is_stopped() {
 fn all_orders_of_messages_are_right_and_mistakes_are_found() {
     let explored = json(&["explore", "--hosts", "2"]);
     let results = explored["results"].as_array().unwrap();
-    assert_eq!(results.len(), 8);
+    // Five protocols of lines on two kinds of node, and regions on two kinds of memory.
+    assert_eq!(results.len(), 12);
     assert!(results.iter().all(|row| row["whole"] == true && row["violation"].is_null()));
     let planted = json(&["explore", "--protocol", "sha", "--faults"]);
     for row in planted["results"].as_array().unwrap() {

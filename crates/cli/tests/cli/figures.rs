@@ -37,7 +37,7 @@ fn the_sdm_papers_figures_are_drawn() {
     let summary: Value = serde_json::from_str(&once["summary.json"]).unwrap();
     let rows = summary["rows"].as_array().unwrap();
     assert!(rows.len() >= 12 && rows.iter().all(|row| row["ours"].as_f64().unwrap() > 0.0));
-    assert_eq!(once["figure-08.csv"].lines().count(), 1 + 2 * 18);
+    assert_eq!(once["figure-08.csv"].lines().count(), 1 + 2 * 3 * 18);
     assert!(once["report.html"].contains("tombolo figures sdm --scale -5 --seed 1 --only 8"));
     printed(&args);
     assert_eq!(once, files(folder.path()));

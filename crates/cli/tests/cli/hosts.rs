@@ -289,7 +289,7 @@ fn a_host_that_was_fenced_joins_again_if_it_may() {
     }
 }
 
-/// What `pod info` says of a pod's hosts: how many are there, and how many are fenced.
+/// The seats of a pod by `pod info`: how many are taken, and how many are fenced.
 fn seats(servers: &Servers) -> (usize, usize) {
     let info = printed(&["pod", "info", &servers.spec(), "--format", "json"]);
     let info: Value = serde_json::from_str(&info).unwrap();

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -99,7 +99,7 @@ fn others_go_on_beside_a_host_that_is_stopped() {
 }
 
 /// A control group whose processes can be frozen. It is removed in the end.
-struct Freezer {
+pub(crate) struct Freezer {
     group: PathBuf,
     /// The file by which it is frozen, and the words for that, and for going on.
     file: &'static str,
@@ -110,8 +110,10 @@ struct Freezer {
 
 impl Freezer {
     /// One of version 2 or 1; `None`, with the reason printed, where none may be made.
-    fn new() -> Option<Self> {
-        let name = format!("tombolo-test-{}", std::process::id());
+    pub(crate) fn new() -> Option<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("tombolo-test-{}-{number}", std::process::id());
         let second = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
         for folder in second.map(Path::new) {
             let group = folder.join(&name);
@@ -129,8 +131,8 @@ impl Freezer {
         None
     }
 
-    fn freeze(&self, host: &Running) {
-        fs::write(self.group.join("cgroup.procs"), host.id().to_string()).unwrap();
+    pub(crate) fn freeze(&self, process: u32) {
+        fs::write(self.group.join("cgroup.procs"), process.to_string()).unwrap();
         fs::write(self.group.join(self.file), self.words[0]).unwrap();
         let (file, frozen) = self.told;
         while !fs::read_to_string(self.group.join(file)).unwrap().contains(frozen) {
@@ -138,7 +140,7 @@ impl Freezer {
         }
     }
 
-    fn thaw(&self) {
+    pub(crate) fn thaw(&self) {
         fs::write(self.group.join(self.file), self.words[1]).unwrap();
     }
 }
@@ -156,7 +158,7 @@ impl Drop for Freezer {
 #[test]
 fn others_go_on_beside_a_host_that_is_frozen() {
     let Some(freezer) = Freezer::new() else { return };
-    others_go_on_beside(|host| freezer.freeze(host), |_| freezer.thaw());
+    others_go_on_beside(|host| freezer.freeze(host.id()), |_| freezer.thaw());
 }
 
 /// Whether `unshare` may make a PID namespace here.

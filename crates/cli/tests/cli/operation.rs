@@ -2,7 +2,6 @@
 
 use std::fs::{File, Metadata};
 use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
@@ -14,27 +13,33 @@ use redis::Commands;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::tombolo::{complaint, connect, folder, printed, tombolo};
+use crate::tombolo::{complaint, connect, folder, get, metric, printed, tombolo};
 use crate::up::ports;
 
 /// A machine that has much else to do still gets there.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A host with a page, whose log is in a file.
-struct Host {
-    child: Child,
-    port: u16,
+pub(crate) struct Host {
+    pub(crate) child: Child,
+    pub(crate) port: u16,
     log: PathBuf,
 }
 
 impl Host {
-    fn start(folder: &Path, pod: &str) -> Self {
+    pub(crate) fn start(folder: &Path, pod: &str) -> Self {
+        Self::start_with(folder, pod, |_| ())
+    }
+
+    /// The same, of a command that is changed before.
+    pub(crate) fn start_with(folder: &Path, pod: &str, change: impl FnOnce(&mut Command)) -> Self {
         let port = ports(2);
         let log = folder.join(format!("log-{port}"));
         let [listen, pages] = [port, port + 1].map(|port| format!("127.0.0.1:{port}"));
         let args = ["serve", "--pod", pod, "--listen", &listen, "--metrics", &pages];
         let mut command = tombolo(&[&args[..], &["--log-format", "json"]].concat());
         command.stdout(Stdio::null()).stderr(File::create(&log).unwrap());
+        change(&mut command);
         let host = Self { child: command.spawn().unwrap(), port, log };
         host.event("this host has joined the pod");
         host
@@ -47,7 +52,7 @@ impl Host {
     }
 
     /// The first such event, once it has happened.
-    fn event(&self, what: &str) -> Value {
+    pub(crate) fn event(&self, what: &str) -> Value {
         patiently(what, || {
             self.events()
                 .into_iter()
@@ -55,30 +60,35 @@ impl Host {
         })
     }
 
+    /// The first such event about another host, once it has happened.
+    pub(crate) fn event_of(&self, other: &Self, what: &str) -> Value {
+        let pid = other.child.id();
+        patiently(what, || {
+            self.events().into_iter().find(|event| {
+                event["pid"] == pid
+                    && event["event"].as_str().is_some_and(|event| event.contains(what))
+            })
+        })
+    }
+
     fn get(&self, path: &str) -> String {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port + 1)).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+        get(&format!("127.0.0.1:{}", self.port + 1), path)
     }
 
     /// The sum of all samples whose names and labels begin so.
-    fn metric(&self, begin: &str) -> f64 {
-        let metrics = self.get("/metrics");
-        let lines = metrics.lines().filter(|line| line.starts_with(begin));
-        lines.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
+    pub(crate) fn metric(&self, begin: &str) -> f64 {
+        metric(&self.get("/metrics"), begin)
     }
 
     /// How many hosts are in a state.
-    fn hosts(&self, state: &str) -> f64 {
+    pub(crate) fn hosts(&self, state: &str) -> f64 {
         let metrics = self.get("/metrics");
         let with = format!("state=\"{state}\"}} ");
         let line = metrics.lines().find(|line| line.contains(&with)).unwrap();
         line.rsplit(' ').next().unwrap().parse().unwrap()
     }
 
-    fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
     }
@@ -93,7 +103,7 @@ impl Drop for Host {
     }
 }
 
-fn patiently<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn patiently<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {
         if let Some(found) = look() {
@@ -104,7 +114,7 @@ fn patiently<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-fn pod(size: &str) -> (TempDir, String) {
+pub(crate) fn pod(size: &str) -> (TempDir, String) {
     let folder = folder();
     let pod = folder.path().join("pod").to_str().unwrap().to_owned();
     printed(&["pod", "create", &pod, "--size", size, "--scr", "1MiB"]);
@@ -198,7 +208,7 @@ fn metrics_and_alert_rules_are_as_prometheus_wants_them() {
 }
 
 /// A browser that is told what to do by a pipe.
-struct Browser {
+pub(crate) struct Browser {
     child: Child,
     stdin: ChildStdin,
     stdout: ChildStdout,
@@ -208,7 +218,7 @@ struct Browser {
 
 impl Browser {
     /// `None`, if there is none here.
-    fn start(folder: &Path) -> Option<Self> {
+    pub(crate) fn start(folder: &Path) -> Option<Self> {
         let found = Command::new("sh").args(["-c", "command -v chromium"]).output().unwrap();
         if !found.status.success() {
             println!("skipped: there is no chromium");
@@ -248,7 +258,7 @@ impl Browser {
         }
     }
 
-    fn open(&mut self, url: &str) {
+    pub(crate) fn open(&mut self, url: &str) {
         let target = self.call("Target.createTarget", &json!({ "url": "about:blank" }));
         let attach = json!({ "targetId": target["targetId"], "flatten": true });
         let session = self.call("Target.attachToTarget", &attach);
@@ -261,7 +271,7 @@ impl Browser {
         self.call("Runtime.evaluate", &asked)["result"]["value"].clone()
     }
 
-    fn until(&mut self, expression: &str) {
+    pub(crate) fn until(&mut self, expression: &str) {
         patiently(expression, || (self.eval(expression) == true).then_some(()));
     }
 }

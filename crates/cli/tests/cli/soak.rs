@@ -48,7 +48,7 @@ fn a_stale_read_is_found() {
     }
 }
 
-/// What a soak with these arguments reports, which finds nothing.
+/// The report of a soak with these arguments, which finds nothing.
 fn report(args: &[&str]) -> Value {
     let shown = printed(&[&["soak", "--hosts", "4", "--format", "json"], args].concat());
     let report: Value = serde_json::from_str(&shown).unwrap();

@@ -1,7 +1,7 @@
 //! Running the command.
 
-use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 
 use tempfile::TempDir;
@@ -25,7 +25,7 @@ pub(crate) fn output(args: &[&str]) -> Output {
     tombolo(args).output().unwrap()
 }
 
-/// What a command that succeeds prints.
+/// The output of a command that succeeds.
 pub(crate) fn printed(args: &[&str]) -> String {
     let output = output(args);
     let complaints = String::from_utf8_lossy(&output.stderr);
@@ -33,7 +33,7 @@ pub(crate) fn printed(args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What a command that fails complains about: one sentence, or the usage.
+/// The complaint of a command that fails: one sentence, or the usage.
 pub(crate) fn complaint(args: &[&str]) -> String {
     let output = output(args);
     assert!(!output.status.success(), "{args:?} succeeds");
@@ -101,6 +101,27 @@ impl Drop for Running {
     }
 }
 
+/// Where a host has its page, as it says.
+pub(crate) fn address_of_page(host: &mut Running) -> String {
+    let line = host.line_with("/metrics");
+    line.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned()
+}
+
+/// The body of a page.
+pub(crate) fn get(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+}
+
+/// The sum of all samples of `metrics` whose names and labels begin so.
+pub(crate) fn metric(metrics: &str, begin: &str) -> f64 {
+    let lines = metrics.lines().filter(|line| line.starts_with(begin));
+    lines.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
+}
+
 /// A pod with some hosts that serve it.
 pub(crate) struct Servers {
     pub(crate) hosts: Vec<(Running, SocketAddr)>,
@@ -120,6 +141,12 @@ impl Servers {
     pub(crate) fn restart(&mut self, hosts: usize) {
         let serve = ["serve", "--pod", &self.spec(), "--listen", "127.0.0.1:0"];
         self.hosts = (0..hosts).map(|_| serving(&serve)).collect();
+    }
+
+    /// Starts another host in the place of one that has ended.
+    pub(crate) fn replace(&mut self, host: usize) {
+        let serve = ["serve", "--pod", &self.spec(), "--listen", "127.0.0.1:0"];
+        self.hosts[host] = serving(&serve);
     }
 
     /// The pod.

@@ -1,13 +1,14 @@
 //! `tombolo up`.
 
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use redis::Commands;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::tombolo::{Running, complaint, connect, printed};
+use crate::tombolo::{Running, complaint, connect, folder, printed};
 
 /// The first of some ports in a row that are free, and that no other test here is given, nor one of
 /// the next process.
@@ -167,4 +168,69 @@ fn a_host_that_stands_still_is_started_again_and_the_others_go_on() {
     up.signal("-TERM");
     assert!(up.end().success());
     assert!(!Path::new(&pod).exists());
+}
+
+/// 10,000 connections to one port ended all hosts and removed the pod.
+#[test]
+fn connections_to_one_host_leave_the_others_alone() {
+    let limit = getrlimit(Resource::Nofile);
+    let most = limit.maximum.unwrap_or(u64::MAX);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
+    let port = ports(2);
+    let number = port.to_string();
+    let args = ["up", "--hosts", "2", "--port", &number];
+    let mut up = Running::start(&[&args, &SMALL[..]].concat());
+    let pod = pod_of(&up.line_with("pod "));
+    up.line_with("each serves every key");
+    let mut other = connect(([127, 0, 0, 1], port + 1).into());
+    let () = other.set("key", 0).unwrap();
+    // As many as this process may have open, beside what other tests do.
+    let wanted = 10_000.min(most.saturating_sub(500));
+    let mut open = Vec::new();
+    for _ in 0..wanted {
+        match TcpStream::connect(("127.0.0.1", port)) {
+            Ok(stream) => open.push(stream),
+            Err(_) => break,
+        }
+    }
+    for number in 1..5 {
+        let () = other.set("key", number).unwrap();
+        up.line_with("ops/s in all");
+    }
+    let got: u32 = other.get("key").unwrap();
+    assert_eq!(got, 4, "the other host is the same as ever");
+    drop(open);
+    let serves = || {
+        let client = redis::Client::open(format!("redis://127.0.0.1:{port}")).unwrap();
+        client.get_connection().is_ok_and(|mut with| with.get::<_, u32>("key") == Ok(4))
+    };
+    while !serves() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    up.signal("-TERM");
+    assert!(up.end().success());
+    assert!(!Path::new(&pod).exists());
+}
+
+/// In the background, it drew over what its terminal was used for.
+#[test]
+fn in_the_background_it_does_not_draw() {
+    let folder = folder();
+    let port = ports(2).to_string();
+    let script = format!(
+        "set -m; {} up --hosts 2 --port {port} --size 64MiB --scr 1MiB --seconds 3 & \
+         sleep 1; echo typed; wait",
+        env!("CARGO_BIN_EXE_tombolo")
+    );
+    let typescript = folder.path().join("typescript");
+    let mut terminal = Command::new("script");
+    terminal.args(["-qec", &format!("bash -c '{script}'")]).arg(&typescript);
+    let Ok(status) = terminal.stdin(Stdio::null()).stdout(Stdio::null()).status() else {
+        eprintln!("skipped: there is no script");
+        return;
+    };
+    assert!(status.success());
+    let drawn = std::fs::read_to_string(&typescript).unwrap();
+    assert!(drawn.contains("typed") && drawn.contains("the pod is removed"), "{drawn:?}");
+    assert!(!drawn.contains('\u{1b}'), "{drawn:?}");
 }

@@ -1,4 +1,4 @@
-//! What one line does, with numbers instead of states.
+//! The steps of one line, with numbers instead of states.
 
 use std::collections::HashMap;
 
@@ -46,7 +46,7 @@ impl Kind {
 /// Hosts there may be.
 pub(super) const HOSTS: usize = 8;
 
-/// What other lines, and their order, depend on.
+/// The part of a line's state that other lines, and their order, depend on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
     /// Messages under way to each host.

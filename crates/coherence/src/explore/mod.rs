@@ -28,14 +28,14 @@ use product::Product;
 use rules::{Rules, Step, Taken};
 use world::World;
 
-/// What is explored.
+/// The bounds of an exploration.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Hosts.
     pub hosts: usize,
     /// Lines.
     pub lines: usize,
-    /// What the node knows.
+    /// The node's knowledge.
     pub filter: Filter,
     /// A host's processor wants one line at a time, and waits for it; else, each of them.
     pub in_order: bool,
@@ -62,7 +62,7 @@ impl Fault {
     pub const ALL: [Self; 3] = [Self::SnoopDropped, Self::AnswerFirst, Self::GrantAlone];
 }
 
-/// What was explored.
+/// The extent of an exploration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Explored {
     /// States that there are, as far as they were met.
@@ -79,7 +79,7 @@ pub struct Explored {
 /// A state that must not be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// What is wrong with it.
+    /// The fault.
     pub what: String,
     /// How it came about.
     pub steps: Vec<String>,
@@ -224,7 +224,7 @@ mod tests {
         }
     }
 
-    /// What [`explore`] finds of several lines, by visiting the states themselves.
+    /// The findings of [`explore`] for several lines, by visiting the states themselves.
     fn states(protocol: &Protocol, limits: Limits) -> (usize, usize) {
         let rules = Rules { protocol, limits, fault: None };
         let mut steps = 0;

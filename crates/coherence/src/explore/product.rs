@@ -1,8 +1,9 @@
 //! Several lines at once.
 //!
-//! What a step does to a line depends on that line alone. So a state of several lines is a state of
-//! each, by its number, and what they share: the order in which messages of different lines are
-//! under way to a host, and a processor that wants one line at a time. Such a state is one word.
+//! The effect of a step on a line depends on that line alone. So a state of several lines is a
+//! state of each, by its number, and what they share: the order in which messages of different
+//! lines are under way to a host, and a processor that wants one line at a time. Such a state is
+//! one word.
 //!
 //! Lines share channels only, which rules out steps: seen from one line, the steps of several are
 //! steps that one alone may do, too. So the checks of each state of one line hold here, and

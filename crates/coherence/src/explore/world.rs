@@ -11,7 +11,7 @@ use crate::{Access, Ask, Hosts, Known, Message, State};
 pub(super) struct AtHost {
     pub(super) state: State,
     pub(super) last: bool,
-    /// What its processor waits for, and what was asked for on account of that.
+    /// The access that its processor waits for, and the request that was sent for it.
     pub(super) wants: Option<(Ask, Access)>,
     /// It is being written back; and what the host will say then.
     pub(super) leaving: Option<Option<Message>>,
@@ -118,7 +118,7 @@ impl World {
         self.to_node.sort_unstable();
     }
 
-    /// What other lines depend on.
+    /// The part of the state that other lines depend on.
     pub(super) fn seen(&self) -> Seen {
         let mut seen = Seen::default();
         for (host, letters) in self.to_host.iter().enumerate() {
@@ -153,7 +153,7 @@ impl World {
         next
     }
 
-    /// What is wrong.
+    /// The fault, if there is one.
     pub(super) fn wrong(&mut self) -> Option<String> {
         let hosts = self.to_host.len();
         for line in 0..self.lines.len() {

@@ -20,14 +20,14 @@ use crate::Message;
 pub static BACK_INVALIDATION: Protocol =
     Protocol { name: "bi", ask: sha::ask, snoop, answer, grant: sha::grant };
 
-fn snoop(ask: Ask) -> Message {
+pub(super) fn snoop(ask: Ask) -> Message {
     match ask {
         Ask::Read => Message::BiSnpData,
         Ask::Own | Ask::Upgrade => Message::BiSnpInv,
     }
 }
 
-fn answer(snoop: Message, state: State) -> Answer {
+pub(super) fn answer(snoop: Message, state: State) -> Answer {
     let keeps = snoop == Message::BiSnpData && state != State::Invalid;
     Answer {
         writes_back: state == State::Modified,

@@ -17,15 +17,15 @@ use crate::Message;
 /// INV-CF.
 pub static INVALIDATING: Protocol = Protocol { name: "inv", ask, snoop, answer, grant };
 
-fn ask(state: State, _: Access) -> Option<Ask> {
+pub(super) fn ask(state: State, _: Access) -> Option<Ask> {
     (state == State::Invalid).then_some(Ask::Own)
 }
 
-fn snoop(_: Ask) -> Message {
+pub(super) fn snoop(_: Ask) -> Message {
     Message::RdOwn
 }
 
-fn answer(_: Message, state: State) -> Answer {
+pub(super) fn answer(_: Message, state: State) -> Answer {
     let had_it = state != State::Invalid;
     Answer {
         writes_back: state == State::Modified,
@@ -34,6 +34,6 @@ fn answer(_: Message, state: State) -> Answer {
     }
 }
 
-fn grant(_: Ask, _: bool) -> (Message, State) {
+pub(super) fn grant(_: Ask, _: bool) -> (Message, State) {
     (Message::CmpE, State::Exclusive)
 }

@@ -1,19 +1,27 @@
-//! What protocols consist of.
+//! The parts of protocols.
 
 mod bi;
 mod inv;
+mod published;
 mod sha;
 
 pub use bi::BACK_INVALIDATION;
 pub use inv::INVALIDATING;
+pub use published::{BACK_INVALIDATION_AS_PUBLISHED, SHARING_AS_PUBLISHED};
 pub use sha::SHARING;
 
 use crate::{Hosts, Message};
 
 /// All protocols.
-pub const PROTOCOLS: [&Protocol; 3] = [&INVALIDATING, &SHARING, &BACK_INVALIDATION];
+pub const PROTOCOLS: [&Protocol; 5] = [
+    &INVALIDATING,
+    &SHARING,
+    &BACK_INVALIDATION,
+    &SHARING_AS_PUBLISHED,
+    &BACK_INVALIDATION_AS_PUBLISHED,
+];
 
-/// What a host may do with a line.
+/// A host's rights to a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum State {
     /// It does not have it.
@@ -33,7 +41,7 @@ impl State {
         [Self::Invalid, Self::Shared, Self::Exclusive, Self::Modified];
 }
 
-/// What a host's processor wants of a line.
+/// The access to a line that a host's processor wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Access {
     /// To read it.
@@ -47,7 +55,7 @@ impl Access {
     pub(crate) const ALL: [Self; 2] = [Self::Read, Self::Write];
 }
 
-/// What a host asks the node for.
+/// A host's request to the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Ask {
     /// The line, to read it: `MemRd`.
@@ -71,7 +79,7 @@ impl Ask {
     }
 }
 
-/// What the node knows of who has a line.
+/// The node's knowledge of the hosts that have a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filter {
     /// Nothing: it asks all other hosts.
@@ -113,14 +121,14 @@ pub struct Known<const WORDS: usize = 1> {
     pub alone: bool,
 }
 
-/// What a host does when it is asked about a line.
+/// A host's reaction when it is asked about a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// It writes the line back first, and waits for that.
     pub writes_back: bool,
-    /// What it says then.
+    /// The host's answer.
     pub message: Message,
-    /// What it may do with the line from then on.
+    /// The host's rights to the line from then on.
     pub next: State,
 }
 
@@ -128,14 +136,14 @@ pub struct Answer {
 pub struct Protocol {
     /// Its name.
     pub name: &'static str,
-    /// What a host asks for first, that wants to access a line it has in this state; nothing, if it
+    /// The first request of a host that wants to access a line it has in this state; nothing, if it
     /// may go ahead.
     pub ask: fn(State, Access) -> Option<Ask>,
-    /// What other hosts are asked then.
+    /// The question that other hosts are asked then.
     pub snoop: fn(Ask) -> Message,
-    /// What a host answers that has the line in this state.
+    /// The answer of a host that has the line in this state.
     pub answer: fn(Message, State) -> Answer,
-    /// What the host gets that has asked, if others keep the line or do not.
+    /// The reply to the host that has asked, if others keep the line or do not.
     pub grant: fn(Ask, bool) -> (Message, State),
 }
 

@@ -36,7 +36,7 @@ pub(super) fn ask(state: State, access: Access) -> Option<Ask> {
     }
 }
 
-fn snoop(ask: Ask) -> Message {
+pub(super) fn snoop(ask: Ask) -> Message {
     match ask {
         Ask::Read => Message::RdAny,
         Ask::Own => Message::RdOwn,
@@ -44,7 +44,7 @@ fn snoop(ask: Ask) -> Message {
     }
 }
 
-fn answer(snoop: Message, state: State) -> Answer {
+pub(super) fn answer(snoop: Message, state: State) -> Answer {
     let changed = state == State::Modified;
     let shows = snoop == Message::RdAny;
     let message = match state {

@@ -1,4 +1,4 @@
-//! What a host's transactions have come to.
+//! Counters of a host's transactions.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -83,7 +83,7 @@ fn lock(idle: &Mutex<Vec<usize>>) -> MutexGuard<'_, Vec<usize>> {
     idle.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What became of an attempt to run a transaction.
+/// The outcome of an attempt to run a transaction.
 enum Attempt<R, F> {
     Committed(R, Commit),
     Conflicted,
@@ -119,7 +119,7 @@ impl<E: Engine, C: Clock> Database<E, C> {
         &self.catalog
     }
 
-    /// What transactions have come to.
+    /// The counters of transactions.
     pub fn metrics(&self) -> DatabaseMetrics {
         self.counters.read()
     }
@@ -141,7 +141,7 @@ impl<E: Engine, C: Clock> Database<E, C> {
     /// `body` may run several times, and must have no other effects that matter.
     ///
     /// # Errors
-    /// What `body` returns; [`TxError::Exhausted`] after as many retries as there may be;
+    /// The result of `body`; [`TxError::Exhausted`] after as many retries as there may be;
     /// [`TxError::NotDurable`], if it has committed, and may yet be lost; what the engine says.
     pub fn transaction<R, F: From<TxError>>(
         &self,

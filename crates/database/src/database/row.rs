@@ -14,7 +14,7 @@ pub trait Row: Sized {
     fn from_values(values: Vec<Value>) -> Option<Self>;
 }
 
-/// What a field of a row is.
+/// The type of a row's field.
 #[derive(Clone, Copy, Debug)]
 pub struct FieldType {
     /// The column's name.

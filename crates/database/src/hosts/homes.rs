@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tombolo_host::{HOST_TIMEOUT, Host, Joining};
 use tombolo_memory::{FetchOp, Memory, ScrAddr};
-use tombolo_pod::{Area, Enrolment, Leave};
+use tombolo_pod::{Area, Enrolment};
 
 use super::SetupError;
 use crate::{TxError, sites};
@@ -228,19 +228,9 @@ impl<M: Memory> Homes<M> {
         self.enrolment.give_up(self.memory());
     }
 
-    /// Leaves the database. Nothing more may be done with it on this host.
+    /// Leaves the database, as of [`Host::leave_area`]. Nothing more may be done with it on this
+    /// host.
     pub fn leave(&self) {
-        let memory = self.memory();
-        loop {
-            match self.enrolment.leave(memory, true) {
-                Leave::Left => break,
-                Leave::Wait => memory.pause(),
-                Leave::Close => {
-                    self.enrolment.closed(memory);
-                    break;
-                }
-            }
-        }
-        self.host.detached(&self.area);
+        self.host.leave_area(&self.area, &self.enrolment);
     }
 }

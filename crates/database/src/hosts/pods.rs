@@ -23,7 +23,8 @@ pub fn plan_pod(
     plan: &dyn Fn(Budget) -> Result<[u64; PARAMETERS], String>,
 ) -> Result<Layout, PodError> {
     let log = LogOptions { shards: Some(0), ..LogOptions::default() };
-    let request = AreaRequest { kind, version, scr_bytes: None, lnr_bytes: None, log, plan };
+    let request =
+        AreaRequest { kind, version, scr_bytes: None, lnr_bytes: None, log, plan, on_demand: None };
     let options = PodOptions { hosts: Some(hosts), mail_slots: None };
     Layout::plan(scr_bytes, lnr_bytes, options, &[request])
 }
@@ -71,6 +72,7 @@ pub fn recreate_pod<E: PodEngine>(
         }
         Err(_) => false,
     };
-    let sizes = Sizes { scr_bytes: Some(scr_bytes), lnr_bytes: Some(lnr_bytes), force };
+    let sizes =
+        Sizes { scr_bytes: Some(scr_bytes), lnr_bytes: Some(lnr_bytes), force, sparse: false };
     Ok(E::create_pod(spec, sizes, shape)?)
 }

@@ -204,7 +204,7 @@ impl<S: Storage> CheckpointPart<S> {
     }
 }
 
-/// What a checkpoint holds.
+/// The content of a checkpoint.
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
     pub(crate) epoch: u64,

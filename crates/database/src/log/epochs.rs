@@ -10,10 +10,10 @@ use super::layout::{LogLayout, LogPlaces};
 use super::worker::Worker;
 use crate::{Durability, MAX_EPOCH, TxError, sites};
 
-/// What a worker's words say when it has no transaction, and a host's when it has no logger.
+/// The word of a worker that has no transaction, and of a host that has no logger.
 pub(crate) const IDLE: u64 = u64::MAX;
 
-/// What a host's word says while its logger begins: nothing more becomes durable meanwhile.
+/// The word of a host while its logger begins: nothing more becomes durable meanwhile.
 pub(crate) const JOINING: u64 = 0;
 
 /// How a host takes part in the log.

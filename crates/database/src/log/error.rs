@@ -1,4 +1,4 @@
-//! What can go wrong with a log.
+//! Errors of logs.
 
 use std::io;
 
@@ -11,7 +11,7 @@ pub enum LogError {
     /// The storage failed.
     #[error("could not {action} `{file}` of the log: {source}")]
     Storage {
-        /// What was tried.
+        /// The action that was tried.
         action: &'static str,
         /// The file.
         file: String,
@@ -25,7 +25,7 @@ pub enum LogError {
         file: String,
         /// Where.
         position: u64,
-        /// What is wrong there.
+        /// The fault there.
         what: &'static str,
     },
     /// A file is not there, or is not all there, though another one shows that it was.
@@ -33,7 +33,7 @@ pub enum LogError {
     Missing {
         /// The file, or how its name begins.
         file: String,
-        /// What shows that.
+        /// The evidence.
         what: String,
     },
     /// A worker's buffer holds something that is no record.

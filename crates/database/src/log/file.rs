@@ -102,7 +102,7 @@ fn checksum(position: u64, unit: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&position.to_le_bytes()), &unit[4..])
 }
 
-/// What a file holds: its whole batches.
+/// The content of a file: its whole batches.
 #[derive(Debug)]
 pub(crate) struct FileContents {
     name: String,

@@ -1,4 +1,4 @@
-//! What the frames of log files say.
+//! The frames of log files.
 
 /// Kinds of frames.
 pub(crate) const HEADER: u8 = 1;

@@ -1,4 +1,4 @@
-//! What lies where.
+//! The layout of the log in the pod.
 
 use tombolo_memory::{LINE_BYTES, Lines, LnrAddr, ScrAddr};
 

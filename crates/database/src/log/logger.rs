@@ -22,7 +22,7 @@ const NUMBERS: u32 = 64;
 /// How long a logger waits after an error.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// What a logger has done.
+/// The counters of a logger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogMetrics {
     /// Bytes written to files.
@@ -46,7 +46,7 @@ pub struct Logger<M: Memory, S> {
     file: Option<FileWriter>,
     /// The number of this log's first file, and batches of the last one.
     written: Option<(u32, u32)>,
-    /// What stands in SCR as far as this host is concerned.
+    /// The durable epoch that this host has announced in SCR.
     durable: u64,
     /// When [`tick`](Self::tick) tries again after an error.
     retry_at: Duration,
@@ -54,7 +54,7 @@ pub struct Logger<M: Memory, S> {
     sync_ns: Histogram<u64>,
 }
 
-/// What is to be written of each of a host's buffers: from and to which position.
+/// The parts of a host's buffers that are to be written: from and to which position.
 type Ends = Vec<(u64, u64)>;
 
 impl<M: Memory, S: Storage> Logger<M, S> {
@@ -253,7 +253,7 @@ impl<M: Memory, S: Storage> Logger<M, S> {
         Ok(())
     }
 
-    /// What was written of a host's buffers may be used again.
+    /// The written parts of a host's buffers may be used again.
     fn free(&self, host: u8, ends: &Ends) {
         for (worker, &(from, to)) in ends.iter().enumerate() {
             if from < to {
@@ -308,7 +308,7 @@ impl<M: Memory, S: Storage> Logger<M, S> {
         Ok(is_filled || has_logger)
     }
 
-    /// What this logger has done since it began.
+    /// This logger's counters since it began.
     pub fn metrics(&self) -> LogMetrics {
         LogMetrics {
             bytes: self.bytes,

@@ -18,7 +18,7 @@ const CHANGE_BYTES: usize = 20;
 
 const DELETED: u32 = u32::MAX;
 
-/// What a transaction did to a row.
+/// A transaction's change of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change<'a> {
     /// The table.

@@ -169,7 +169,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// What all changes come to.
+/// The rows after all changes.
 fn merge(
     sources: &[Source<'_>],
     threads: usize,
@@ -218,7 +218,7 @@ fn newest_of<'a>(changes: impl Iterator<Item = &'a Change<'a>>) -> Vec<Recovered
     rows.collect()
 }
 
-/// What `work` makes of each item, in any order.
+/// The results of `work` for each item, in any order.
 fn in_parallel<I: Sync, T: Send, E: Send>(
     items: &[I],
     threads: usize,

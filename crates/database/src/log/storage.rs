@@ -89,8 +89,8 @@ const OPEN_FILES: usize = 32;
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
-    /// Keeps others away, as long as it is open.
-    _claim: Option<File>,
+    /// Keeps others away until it is unlocked.
+    claim: Option<File>,
     /// Files that were made here, and whether their names are durable.
     open: Mutex<HashMap<String, (Arc<File>, bool)>>,
 }
@@ -103,7 +103,7 @@ impl Directory {
     pub fn open(path: impl Into<PathBuf>) -> io::Result<Self> {
         let path = path.into();
         fs::create_dir_all(&path)?;
-        Ok(Self { path, _claim: None, open: Mutex::default() })
+        Ok(Self { path, claim: None, open: Mutex::default() })
     }
 
     /// The same, claimed as `claim` says, until it is dropped. Does not block.
@@ -118,7 +118,7 @@ impl Directory {
             Claim::Running => file.try_lock_shared()?,
             Claim::AtRest => file.try_lock()?,
         }
-        directory._claim = Some(file);
+        directory.claim = Some(file);
         Ok(directory)
     }
 
@@ -147,6 +147,15 @@ impl Directory {
             files.clear();
         }
         files.insert(name.to_owned(), (Arc::clone(file), false));
+    }
+}
+
+impl Drop for Directory {
+    /// A process that is just being started has the file open, too: closing it would not suffice.
+    fn drop(&mut self) {
+        if let Some(claim) = &self.claim {
+            let _ = claim.unlock();
+        }
     }
 }
 
@@ -188,5 +197,22 @@ impl Storage for Directory {
     fn remove(&self, file: &str) -> io::Result<()> {
         self.files().remove(file);
         fs::remove_file(self.path.join(file))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A child that had been forked, and was not the new program yet, used to hold the claim.
+    #[test]
+    fn a_claim_ends_with_its_directory_though_a_child_has_its_file_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let claimed = Directory::claim(folder.path(), Claim::AtRest).unwrap();
+        let refused = Directory::claim(folder.path(), Claim::Running).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
+        let _inherited = claimed.claim.as_ref().unwrap().try_clone().unwrap();
+        drop(claimed);
+        Directory::claim(folder.path(), Claim::Running).unwrap();
     }
 }

@@ -97,7 +97,7 @@ impl<M: Memory> Worker<M> {
     fn has_room(&mut self, record_bytes: u64) -> bool {
         let (memory, places) = (&self.group.memory, &self.group.places);
         let bytes = record_bytes.next_multiple_of(LINE_BYTES);
-        // What stands where the record's last byte will.
+        // The position whose bytes lie at the place of the record's last byte.
         let used_before = (self.filled + bytes).saturating_sub(places.layout.buffer_bytes);
         if used_before <= self.flushed {
             return true;

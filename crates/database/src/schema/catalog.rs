@@ -22,7 +22,7 @@ impl Catalog {
     /// A catalog of these tables.
     ///
     /// # Errors
-    /// What is wrong with one.
+    /// The first table that is wrong.
     pub fn new(tables: Vec<Table>) -> Result<Self, SchemaError> {
         check_names("a table", tables.iter().map(|table| table.name.as_str()))?;
         tables.iter().try_for_each(Table::check)?;
@@ -70,7 +70,7 @@ impl Catalog {
         Err(SchemaError::NoTable(name.to_owned()))
     }
 
-    /// What an engine has to know: a table each, followed by its indexes.
+    /// The specifications for an engine: a table each, followed by its indexes.
     pub fn specs(&self) -> Vec<TableSpec> {
         self.tables.iter().flat_map(specs_of).collect()
     }

@@ -1,4 +1,4 @@
-//! What can be wrong with a schema, or with values for it.
+//! Errors of schemas, and of values for them.
 
 /// Why a schema or a value was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,7 +38,7 @@ pub enum SchemaError {
     PrimaryKey {
         /// The table.
         table: String,
-        /// What is wrong with it.
+        /// The fault.
         why: &'static str,
     },
     /// The table's keys or rows would be too long.
@@ -70,7 +70,7 @@ pub enum SchemaError {
         table: String,
         /// The column.
         column: String,
-        /// What the column holds.
+        /// The type of the column's values.
         kind: String,
         /// The value.
         value: String,

@@ -9,7 +9,7 @@ use crate::Partitioning;
 pub struct Column {
     /// Its name.
     pub name: String,
-    /// What it holds.
+    /// The type of its values.
     pub kind: ColumnType,
     /// Whether a value may be null.
     pub nullable: bool,

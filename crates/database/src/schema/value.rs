@@ -11,7 +11,7 @@
 
 use super::SchemaError;
 
-/// What a column holds.
+/// The type of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnType {
     /// True or false.

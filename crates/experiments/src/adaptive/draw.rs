@@ -70,7 +70,7 @@ fn npb(_: &AdaptiveSettings) -> Vec<Run> {
     NPB.iter().filter_map(|(name, _)| npb_run(name)).collect()
 }
 
-/// What accesses to so many lines of a page take, one to `LINES`.
+/// The time of accesses to so many lines of a page, one to `LINES`.
 fn lines_ns(tier: &Tier, lines: u32) -> f64 {
     let further = f64::from(lines - 1) / f64::from(LINES - 1);
     tier.line_ns + further * (tier.page_ns - tier.line_ns)

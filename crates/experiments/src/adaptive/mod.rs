@@ -23,7 +23,7 @@ use crate::figures::{Drawn, RunsDone, measure_each};
 /// A figure.
 #[derive(Clone, Copy)]
 pub struct AdaptiveFigure {
-    /// What it is asked for by.
+    /// The name by which a user asks for it.
     pub id: &'static str,
     runs: fn(&AdaptiveSettings) -> Vec<Run>,
     draw: fn(&Measured<'_>) -> Drawn,
@@ -64,7 +64,7 @@ pub const CHOICES: [Choice; 4] = [
     Choice::Adaptive,
 ];
 
-/// What a way to choose modes is called.
+/// The name of a way to choose modes.
 pub fn choice_name(choice: Choice) -> &'static str {
     match choice {
         Choice::Static(mode) => mode.name(),
@@ -112,7 +112,7 @@ struct Run {
     far_ns: u32,
 }
 
-/// What came of a run.
+/// The outcome of a run.
 struct Outcome {
     summary: Summary,
     pages: Vec<PageUse>,
@@ -150,7 +150,7 @@ impl Run {
     }
 }
 
-/// What came of each run.
+/// The outcome of each run.
 struct Measured<'a> {
     settings: &'a AdaptiveSettings,
     runs: BTreeMap<Run, Outcome>,

@@ -135,7 +135,7 @@ fn chart(drawn: &Drawn, shown: &Shown, panel: &str, curves: &[&str], area: &Area
     Ok(())
 }
 
-/// What points have of something, each once, in the order of the points.
+/// The values of a property of the points, each once, in the order of the points.
 fn distinct<'a>(
     points: impl IntoIterator<Item = &'a Place>,
     of: fn(&'a Place) -> &'a String,

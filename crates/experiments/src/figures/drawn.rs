@@ -6,23 +6,23 @@ use super::Point;
 
 /// A figure with its points.
 pub struct Drawn {
-    /// What it is asked for by.
+    /// The name by which a user asks for it.
     pub id: &'static str,
-    /// What it is about.
+    /// Its title.
     pub title: &'static str,
-    /// What was done.
+    /// The method, in a sentence.
     pub about: &'static str,
-    /// What varies along the horizontal axis.
+    /// The quantity along the horizontal axis.
     pub(crate) x: &'static str,
     /// Whether it is drawn as bars, instead of lines.
     pub(crate) bars: bool,
     /// Where its points are.
     pub(crate) places: Vec<Place>,
-    /// What is drawn of them, a row of charts each.
+    /// The quantities that are drawn, a row of charts each.
     pub(crate) shown: Vec<Shown>,
     /// All that was measured of them, by name.
     pub(crate) columns: Vec<(&'static str, Vec<f64>)>,
-    /// What the paper states, compared.
+    /// Statements of the paper, each compared with our number.
     pub rows: Vec<Row>,
 }
 
@@ -45,7 +45,7 @@ impl From<Point> for Place {
 
 /// Something that is drawn.
 pub struct Shown {
-    /// What it is, with its unit.
+    /// The quantity, with its unit.
     pub(crate) what: String,
     /// By point.
     pub(crate) values: Vec<f64>,
@@ -56,13 +56,13 @@ pub struct Shown {
 pub struct Row {
     /// The figure.
     pub figure: &'static str,
-    /// What it is.
+    /// The name of the quantity.
     pub quantity: String,
     /// The number that the paper states, if it states one.
     pub paper: Option<f64>,
     /// The paper's words where it states no number, or more than the number.
     pub paper_says: Option<&'static str>,
-    /// What came out.
+    /// Our number.
     pub ours: f64,
     /// By how much of the paper's number that is more, or less.
     pub error: Option<f64>,
@@ -94,7 +94,7 @@ impl Row {
 }
 
 impl Drawn {
-    /// What its files are called, but for their endings.
+    /// The name of its files, without their endings.
     pub fn file_name(&self) -> String {
         match self.id.parse::<u32>() {
             Ok(number) => format!("figure-{number:02}"),

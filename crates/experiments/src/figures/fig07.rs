@@ -7,7 +7,7 @@ use super::scheme::{Edition, Scheme};
 
 const SCR_MB: [f64; 5] = [32.0, 64.0, 128.0, 256.0, 1024.0];
 
-/// What is popular changes once.
+/// The set of popular objects changes once.
 const PANELS: [(&str, Mix); 4] = [
     ("5 % writes, Zipf 0.99", Mix::writes(0.05)),
     ("50 % writes, Zipf 0.99", Mix::writes(0.5)),

@@ -1,4 +1,4 @@
-//! What churn costs.
+//! The cost of churn.
 
 use super::Figure;
 use super::point::{CHURN, CHURN_COST, Points, curves};

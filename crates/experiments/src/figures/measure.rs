@@ -44,7 +44,7 @@ const OBJECTS_PER_SKIPPED: u64 = 8;
 /// published scripts go on before they measure, the published HCMeta does as many.
 const RECALLED_PER_OBJECT: u64 = 2;
 
-/// What is done for a point, one after the other.
+/// The stages of a point, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// The pod, and its objects, come to be.
@@ -59,7 +59,7 @@ impl Stage {
     /// All of them, in their order.
     pub const ALL: [Self; 3] = [Self::Loading, Self::WarmingUp, Self::Measuring];
 
-    /// What it is called.
+    /// The stage's name, for progress.
     pub fn name(self) -> &'static str {
         match self {
             Self::Loading => "loading",
@@ -122,7 +122,7 @@ pub(crate) fn run(
     Ok(points)
 }
 
-/// What came of the operations before those that are measured.
+/// The outcome of the operations before those that are measured.
 struct Settled {
     operations: u64,
     /// How many of the last ones brought about changes, per operation.
@@ -142,7 +142,7 @@ struct Pod<'a> {
     loaded: u64,
     /// Of these so many have been written since.
     written: u64,
-    /// What was popular in the last step that brought about changes.
+    /// The popularity of objects in the last step that brought about changes.
     popular: Option<Popularity>,
 }
 

@@ -73,13 +73,13 @@ pub const FIGURES: [Figure; 13] = [
 /// A figure of the paper.
 #[derive(Clone, Copy)]
 pub struct Figure {
-    /// What it is asked for by: its number, but for `memory`.
+    /// The name by which a user asks for it: its number, but for `memory`.
     pub id: &'static str,
-    /// What it is about.
+    /// Its title.
     pub title: &'static str,
-    /// What is done.
+    /// The method, in a sentence.
     pub about: &'static str,
-    /// What varies along the horizontal axis.
+    /// The quantity along the horizontal axis.
     x: &'static str,
     /// Whether it is drawn as bars, instead of lines.
     bars: bool,
@@ -114,7 +114,7 @@ impl Figure {
         FIGURES.into_iter().find(|figure| figure.id == id)
     }
 
-    /// What is run for it, in each edition there is.
+    /// All its runs, in each edition there is.
     fn all_runs(&self) -> Vec<Run> {
         (self.runs)().into_iter().flat_map(Run::editions).collect()
     }
@@ -159,13 +159,13 @@ impl Figure {
     }
 }
 
-/// What is told while figures are drawn.
+/// The progress that is told while figures are drawn.
 pub enum Event<'a> {
     /// Something is being done for a figure, by the thread that tells so.
     Doing {
         /// The figure.
         figure: Figure,
-        /// What it is.
+        /// The stage that begins.
         stage: Stage,
         /// For which point, for people.
         place: String,

@@ -16,7 +16,7 @@ type Done = (usize, usize);
 
 /// The pods of some figures.
 pub(super) struct Plan {
-    /// What is done in each.
+    /// The runs, a pod each.
     pub(super) pods: Vec<Run>,
     /// How many of each one's steps.
     pub(super) todo: Vec<usize>,
@@ -86,7 +86,7 @@ fn numbered(figures: &[Vec<Run>]) -> impl Iterator<Item = (usize, &Run)> {
     figures.iter().enumerate().flat_map(|(figure, runs)| runs.iter().map(move |run| (figure, run)))
 }
 
-/// What is done in pods that are made alike.
+/// The runs in pods that are made alike.
 struct Kind {
     run: Run,
     /// And for which figure first.

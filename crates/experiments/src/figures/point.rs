@@ -1,4 +1,4 @@
-//! What was measured, and what the paper says of it.
+//! Measured points, and the paper's values for them.
 
 use super::drawn::Row;
 use super::scheme::{Edition, Scheme};
@@ -14,11 +14,11 @@ pub struct Point {
     pub curve: String,
     /// Its place on the horizontal axis.
     pub x: String,
-    /// What was measured.
+    /// The measured values.
     pub measured: Measured,
 }
 
-/// What was measured.
+/// The values measured at one point.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Measured {
     pub(crate) mops: f64,
@@ -87,7 +87,7 @@ measures! {
 }
 
 impl Measured {
-    /// What a phase came to.
+    /// The values of a phase.
     pub(crate) fn of(ran: &Ran, warm_up: u64, memory_gb: f64) -> anyhow::Result<Self> {
         let hosts = Hosts(&ran.hosts);
         let latencies = hosts.latencies()?;
@@ -127,7 +127,7 @@ pub(crate) struct Points<'a> {
 }
 
 impl Points<'_> {
-    /// What was measured of a curve at a place of a panel.
+    /// The values measured of a curve at a place of a panel.
     ///
     /// # Panics
     /// If the figure has no such point.

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{Drawn, Row};
 
-/// What the paper states, and what came out: for programs.
+/// The paper's statements and our numbers, for programs.
 #[derive(Serialize)]
 pub struct Summary<'a, S> {
     /// Where, how large, and by which lot.
@@ -23,7 +23,7 @@ impl<'a, S> Summary<'a, S> {
     }
 }
 
-/// What stands at the head of a page of figures.
+/// The head of a page of figures.
 pub struct Page {
     /// The title.
     pub title: &'static str,
@@ -105,7 +105,7 @@ fn table<'a>(rows: impl IntoIterator<Item = &'a Row>, with_figure: bool) -> Stri
 }
 
 impl Row {
-    /// What the paper says, for people.
+    /// The paper's value, for people.
     pub fn paper_text(&self) -> String {
         let number = self.paper.map(|paper| paper.to_string());
         let words = self.paper_says.map(|words| format!("\u{201c}{words}\u{201d}"));

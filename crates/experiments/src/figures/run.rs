@@ -1,4 +1,4 @@
-//! What is run for a figure: pods, and in each of them one step after the other.
+//! The runs of a figure: pods, and in each of them one step after the other.
 
 use tombolo_pagecache::PAGE_BYTES;
 use tombolo_sharing::{Options as Layout, RecordWidth};
@@ -45,7 +45,7 @@ pub(crate) struct Step {
     pub(crate) threads: u32,
 }
 
-/// What threads do.
+/// The operations of threads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Mix {
     pub(crate) operations: Operations,
@@ -227,7 +227,7 @@ impl Run {
         self.scheme.curve(self.edition)
     }
 
-    /// What one of its steps is called.
+    /// The name of one of its steps.
     pub(crate) fn place(&self, step: &Step) -> String {
         let parts = [self.curve(), step.panel.clone(), step.x.clone()];
         let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
@@ -254,7 +254,7 @@ impl Run {
         Layout { record_width: Some(self.width), latches, ..Layout::default() }
     }
 
-    /// What it takes to run, compared with others.
+    /// The effort of the run, in no unit: to compare runs.
     pub(crate) fn effort(&self) -> f64 {
         self.millions() * (1 + self.points()) as f64
     }
@@ -281,7 +281,7 @@ impl Run {
             + 256e6
     }
 
-    /// What it takes of this machine's memory at full size, in bytes, about.
+    /// The bytes of this machine's memory that the run takes at full size, about.
     pub(crate) fn host_bytes(&self) -> f64 {
         const PER_OBJECT: f64 = 320.0;
         1e6 * self.millions() * PER_OBJECT + 1.5 * self.scr_bytes() + 500e6

@@ -18,7 +18,7 @@ const PUBLISHED_PACE: Pace = Pace {
     sleep: Duration::from_micros(60),
 };
 
-/// What applying an event takes on each host of the published prototype of MEGALON, less what it
+/// The time by which applying an event takes longer in the published prototype of MEGALON than it
 /// takes of ours: calibrated on figure 8, too, where churn takes 5.4 µs.
 const PUBLISHED_APPLY_NS: f64 = 3650.0;
 
@@ -27,7 +27,7 @@ const PUBLISHED_APPLY_NS: f64 = 3650.0;
 const PUBLISHED_ENTRY_BYTES: u64 = 48;
 const OUR_ENTRY_BYTES: u64 = 36;
 
-/// What a host's own memory has for copies at full scale; the paper does not say.
+/// The room for copies in a host's own memory at full scale; the paper does not say.
 const COPIES_BYTES: f64 = 1e9;
 
 /// A way of sharing objects.
@@ -92,7 +92,7 @@ impl Edition {
 }
 
 impl Scheme {
-    /// What the curve of an edition is called.
+    /// The name of the curve of an edition.
     pub(crate) fn curve(self, edition: Edition) -> String {
         match edition {
             Edition::Ours => self.name().to_owned(),
@@ -112,7 +112,7 @@ impl Scheme {
         }
     }
 
-    /// What is measured of it wherever it is.
+    /// The editions in which it is measured, wherever it is.
     pub(crate) fn editions(self) -> &'static [Edition] {
         if self.waits_for_owners() { &Edition::ALL } else { &[Edition::Ours] }
     }

@@ -32,10 +32,10 @@ const REST: Duration = Duration::from_micros(20);
 /// How often one that serves requests one after the other looks whether it may go on.
 const LOOK: Duration = Duration::from_nanos(500);
 
-/// What a thread will have come to.
+/// The place for a thread's result.
 type Slot<T> = Rc<RefCell<Option<Result<T>>>>;
 
-/// What all threads share.
+/// The state that all threads share.
 struct Plan {
     workload: Workload,
     hosts: u32,
@@ -44,7 +44,7 @@ struct Plan {
     verify: bool,
 }
 
-/// What is asked for, by thread.
+/// The requests, by thread.
 #[derive(Clone)]
 struct Asked {
     plan: Rc<Plan>,
@@ -187,7 +187,7 @@ impl<S: Subject> Hosts<S> {
         Ok(Self { simulation, handles, pace: Pace::default(), seed, verify, demands: 0, now: None })
     }
 
-    /// What all hosts have done with pages.
+    /// The counters of the page cache, over all hosts.
     fn pages(&self) -> pages::Counts {
         self.handles.iter().map(|handle| handle.pages()).sum()
     }
@@ -232,7 +232,7 @@ impl<S: Subject> Hosts<S> {
         Ok(Ran { hosts, counts, pages: self.pages().since(pages) })
     }
 
-    /// What threads share who do this workload.
+    /// The state that the threads of this workload share.
     fn plan(&self, workload: &Workload, threads: u32) -> Result<Rc<Plan>> {
         let cores = self.simulation.cores();
         ensure!(threads as usize <= cores, "a host has {cores} cores, not {threads}");

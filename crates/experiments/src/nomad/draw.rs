@@ -229,7 +229,7 @@ fn micro(measured: &Measured, platform: Platform, id: &'static str, title: &'sta
     sketch.drawn
 }
 
-/// What the paper says of figures 7 to 9.
+/// The paper's statements on figures 7 to 9.
 struct Statements<'a> {
     measured: &'a Measured,
     platform: Platform,

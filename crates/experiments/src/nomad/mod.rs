@@ -20,7 +20,7 @@ use run::{Outcome, Platform, Program, Run};
 /// A figure.
 #[derive(Clone, Copy)]
 pub struct NomadFigure {
-    /// What it is asked for by.
+    /// The name by which a user asks for it.
     pub id: &'static str,
     runs: fn() -> Vec<Run>,
     draw: fn(&Measured) -> Drawn,
@@ -61,7 +61,7 @@ impl NomadSettings {
     }
 }
 
-/// What came of each run.
+/// The outcome of each run.
 struct Measured {
     /// By how much all was smaller than in the paper.
     factor: f64,
@@ -113,7 +113,7 @@ fn judge(sketch: &mut Sketch, quantity: String, says: &'static str, ours: f64, c
     sketch.drawn.rows.push(row.judged(check.holds(ours), check.why));
 }
 
-/// What a number has to be, and why it may not be.
+/// The bounds of a number, and the reason if it lies outside them.
 #[derive(Clone, Copy)]
 struct Check {
     least: f64,

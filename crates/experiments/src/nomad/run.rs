@@ -89,7 +89,7 @@ pub(super) enum Case {
     Normal,
 }
 
-/// What runs.
+/// The program of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Program {
     Micro {
@@ -129,7 +129,7 @@ pub(super) struct Run {
     pub(super) program: Program,
 }
 
-/// What came of a run.
+/// The outcome of a run.
 pub(super) struct Outcome {
     /// The paper's "in progress": the first round.
     pub(super) first: Round,
@@ -148,7 +148,7 @@ const SLOW_LARGE: f64 = 128.0;
 /// Rounds of the micro-benchmark, and the rest after each, in seconds.
 const ROUNDS: usize = 4;
 const REST: f64 = 10.0;
-/// What figure 1's larger working set leaves to other memory and free, in GiB: both do not fit
+/// The room, in GiB, that figure 1's larger working set leaves to other memory: both do not fit
 /// else.
 const ROOM: f64 = 2.5;
 

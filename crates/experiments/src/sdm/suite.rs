@@ -1,11 +1,13 @@
 //! The programs that stand in for the paper's.
 
+use std::sync::Arc;
+
 use anyhow::{Result, ensure};
 use tombolo_programs::{GraphSource, Parameters, ProgramName};
 
 use super::SdmSettings;
 
-/// What kind of programs they are.
+/// The suite that programs are of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Suite {
     /// They compute: for PARSEC.
@@ -67,7 +69,7 @@ impl Workload {
         Suite::ALL.into_iter().flat_map(Suite::workloads)
     }
 
-    /// The kernel, and whether its graph is uniform.
+    /// The kernel, and whether it works on the second graph.
     fn kernel(self) -> (&'static str, bool) {
         match self.suite {
             Suite::Compute => (COMPUTE[self.number], false),
@@ -75,24 +77,29 @@ impl Workload {
         }
     }
 
-    pub(super) fn name(self) -> String {
+    /// Its name, where graphs have these.
+    pub(super) fn name(self, graphs: &[String; 2]) -> String {
         match (self.suite, self.kernel()) {
             (Suite::Compute, (name, _)) => name.to_owned(),
-            (Suite::Graph, (name, false)) => format!("{name}-kron"),
-            (Suite::Graph, (name, true)) => format!("{name}-uni"),
+            (Suite::Graph, (name, second)) => format!("{name}-{}", graphs[usize::from(second)]),
         }
     }
 
     /// The program, and what it works on.
-    pub(super) fn program(self, settings: SdmSettings) -> Result<(ProgramName, Parameters)> {
-        let (name, uniform) = self.kernel();
+    pub(super) fn program(self, settings: &SdmSettings) -> Result<(ProgramName, Parameters)> {
+        let (name, second) = self.kernel();
         let name: ProgramName = name.parse()?;
         let larger = if self.suite == Suite::Graph { LARGER } else { 0 };
         let scale = i64::from(name.default_scale()) + larger + i64::from(settings.scale);
         let scales = name.scales();
         let fits = scale >= i64::from(*scales.start()) && scale <= i64::from(*scales.end());
         ensure!(fits, "at scale {} there is no {name}", settings.scale);
-        let graph = if uniform { GraphSource::Uniform } else { GraphSource::Kronecker };
+        let given = settings.graphs.get(usize::from(second));
+        let graph = match given.filter(|_| self.suite == Suite::Graph) {
+            Some((_, edges)) => GraphSource::Edges(Arc::clone(edges)),
+            None if second => GraphSource::Uniform,
+            None => GraphSource::Kronecker,
+        };
         let scale = Some(scale as u32);
         let rounds = (name == ProgramName::Bfs).then_some(SEARCHES);
         Ok((

@@ -1,4 +1,4 @@
-//! What the published source takes for an operation, besides what our engines take.
+//! The time of an operation in the published source, beyond the time of our engines.
 //!
 //! The paper's systems are one program: Tigon and what it is compared with share its transactions,
 //! its indexes and its log. So what that program takes longer is charged to all of them alike, for
@@ -23,7 +23,7 @@ use tombolo_timing::TimedMemory;
 
 use super::subject::{Plan, Shared, Subject};
 
-/// What a program takes longer than ours.
+/// The times by which a program's steps take longer than ours.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Steps {
     /// For each row that an operation meets.

@@ -29,7 +29,7 @@ const TICK: Duration = Duration::from_millis(1);
 type Log = Logger<TimedMemory, TimedStorage>;
 type Shelf<T> = Rc<RefCell<Option<T>>>;
 
-/// What came of a stretch of time.
+/// The outcome of a stretch of time.
 #[derive(Clone, Debug)]
 pub(super) struct Ran {
     pub(super) seconds: f64,
@@ -42,13 +42,13 @@ pub(super) struct Ran {
     /// The same until it is durable, in milliseconds.
     pub(super) durable_ms: [f64; 2],
     pub(super) aborts: Aborts,
-    /// What hosts did; SCR is what they take at the end.
+    /// The counters of hosts; SCR is the memory that they hold at the end.
     pub(super) shared: Shared,
     pub(super) log_bytes: u64,
     pub(super) counts: Counts,
 }
 
-/// What threads of one stretch share.
+/// The state that threads of one stretch share.
 #[derive(Clone, Default)]
 struct Stretch {
     running: Rc<Cell<u32>>,

@@ -29,7 +29,7 @@ use point::Point;
 /// A figure of the paper.
 #[derive(Clone, Copy)]
 pub struct TigonFigure {
-    /// What it is asked for by.
+    /// The name by which a user asks for it.
     pub id: &'static str,
     points: fn() -> Vec<Point>,
     draw: fn(&Measured) -> Drawn,
@@ -69,11 +69,11 @@ pub fn tigon_test_bed() -> Profile {
     Profile::parse("profiles/tigon.toml", TEXT).expect("a test has parsed it")
 }
 
-/// What came of each point.
+/// The outcome of each point.
 struct Measured {
     ran: BTreeMap<Point, Ran>,
     scale: f64,
-    /// What an access to SCR takes, in seconds.
+    /// The time of an access to SCR, in seconds.
     scr_access: f64,
 }
 

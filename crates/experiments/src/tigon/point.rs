@@ -21,7 +21,7 @@ const WORKERS: u16 = 3;
 /// Workers of a host whose third thread sends and receives messages, as in the paper.
 const WORKERS_BESIDE_IO: u16 = 2;
 
-/// What a message over a network takes: half of a round trip of 58 to 71 us over TCP between
+/// The time of a message over a network: half of a round trip of 58 to 71 us over TCP between
 /// virtual machines of one computer, as measured with the published source.
 const NETWORK: Duration = Duration::from_micros(30);
 
@@ -151,7 +151,7 @@ impl System {
     }
 }
 
-/// What transactions do, as published.
+/// The transactions of a run, as published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Load {
     /// TPC-C: of 100 New-Orders and of 100 Payments, those that have to do with another warehouse.

@@ -32,7 +32,7 @@ pub(super) fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// What most figures show.
+/// The quantity that most figures show.
 pub(super) const THROUGHPUT: &str = COLUMNS[0].0;
 
 /// A figure in the making.

@@ -1,4 +1,4 @@
-//! What a host's log is written to, in virtual time.
+//! The storage that a host's log is written to, in virtual time.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;

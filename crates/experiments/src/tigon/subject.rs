@@ -26,7 +26,7 @@ pub(super) const BRANCH_BUFFER_BYTES: u64 = 1 << 20;
 /// changes at one host.
 const MESSAGE_BYTES: u64 = 16 << 10;
 
-/// What a database is made for.
+/// The needs that a database is made for.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) hosts: u8,
@@ -41,9 +41,9 @@ pub(super) struct Plan {
     pub(super) is_logged: bool,
     /// Which Tigon it is, if it is Tigon.
     pub(super) variant: Variant,
-    /// What a message costs its sender, if hosts send messages over a network.
+    /// The time that a message costs its sender, if hosts send messages over a network.
     pub(super) message_cost: Duration,
-    /// What each operation takes besides.
+    /// The further time of each operation.
     pub(super) steps: Steps,
 }
 
@@ -53,7 +53,7 @@ impl Plan {
     }
 }
 
-/// What the hosts of a database have done so far, and what they take.
+/// The counters of a database's hosts, and the memory that they hold.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Shared {
     /// Rows that have moved in.
@@ -80,7 +80,7 @@ pub(super) trait Subject: Engine + Sized + 'static {
     /// Shares the rows of a table, before the first transaction, as far as the engine shares rows.
     fn share(&self, table: TableId) -> Result<(), TxError>;
 
-    /// What this host has done so far.
+    /// This host's counters so far.
     fn shared(&self) -> Shared;
 }
 

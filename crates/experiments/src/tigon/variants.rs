@@ -1,4 +1,4 @@
-//! What each part of Tigon is worth: figure 8 and section 4.6.
+//! The worth of each part of Tigon: figure 8 and section 4.6.
 
 use super::lab::Ran;
 use super::point::{Load, Point, System, UNLIMITED_SCR_MIB};

@@ -114,7 +114,7 @@ fn threads_meet_it_at_once() {
     });
 }
 
-/// What a process leaves behind that does `what`, in the test of that name in this file.
+/// The end of a process that does `what`, in the test of that name in this file.
 fn ends_by(name: &str, what: impl FnOnce()) -> (Option<i32>, String) {
     if std::env::var(VICTIM).is_ok_and(|victim| victim == name) {
         what();

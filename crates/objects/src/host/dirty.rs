@@ -6,7 +6,7 @@ use tombolo_memory::Memory;
 use crate::storage::records::RecordId;
 use crate::{Error, Objects};
 
-/// What a host's user does with dirty objects.
+/// The treatment of dirty objects by a host's user.
 pub(crate) trait DirtyObjects<M: Memory>: Send + Sync {
     /// Has the object with `key` written back, if it has `record` and is dirty. Waits for nobody.
     fn write_back(&self, objects: &Objects<M>, key: &[u8], record: RecordId) -> Result<(), Error>;

@@ -1,4 +1,4 @@
-//! What is found of an object before it is read or written in its slot.
+//! Lookup: the facts of an object before it is read or written in its slot.
 //!
 //! Of several objects each step is taken for all before the next: buckets are asked for, entries
 //! are looked up, lines are asked for. A core has as many lines under way at once as an object of a
@@ -25,7 +25,7 @@ pub(crate) struct Candidate<'a, M: Memory> {
     pub(crate) lines: Lines,
 }
 
-/// What there is for each of some keys.
+/// The candidates for each of some keys.
 pub(crate) type Candidates<'a, M> = [Option<Candidate<'a, M>>; BATCH];
 
 /// A lookup that has begun, and where.
@@ -42,7 +42,7 @@ impl<'a, M: Memory> Candidate<'a, M> {
     }
 }
 
-/// What came of looking at one object.
+/// The outcome of looking at one object.
 pub(crate) enum Attempt<T> {
     /// It has the key; this is what was read, and the read is good.
     Good(T),
@@ -72,7 +72,7 @@ impl<T> Attempt<Result<T, Error>> {
     }
 }
 
-/// What came of looking for the object with a key.
+/// The outcome of looking for the object with a key.
 pub(crate) enum Lookup<T> {
     Found(T),
     Absent,

@@ -66,7 +66,7 @@ pub struct Options {
     pub partition_bytes: u64,
     /// Decides which objects are copied or moved there.
     pub placement: Arc<dyn Placement>,
-    /// What accesses and moves of an object cost, for a placement that weighs them.
+    /// The costs of accesses and moves of an object, for a placement that weighs them.
     pub costs: Costs,
     /// How writers keep others off an object.
     pub locks: Locks,
@@ -196,7 +196,7 @@ impl<M: Memory> Objects<M> {
         self.host.seat()
     }
 
-    /// What this host has done.
+    /// This host's counters.
     pub fn stats(&self) -> Stats {
         self.counters.snapshot()
     }
@@ -269,7 +269,7 @@ impl<M: Memory> Objects<M> {
         &self.shards[shard_of(hash, self.shards.len())]
     }
 
-    /// What is known of objects with this hash.
+    /// The replica that has objects with this hash.
     #[inline]
     pub(crate) fn state(&self, hash: KeyHash) -> &Replicated<M> {
         self.shard(hash).state()
@@ -305,7 +305,7 @@ impl<M: Memory> Objects<M> {
         of_log(error)
     }
 
-    /// What is done while this shard's log is full.
+    /// The work that is done while this shard's log is full.
     ///
     /// Others may wait for a host that is joining, and that for a replica from this one, all of
     /// whose threads may be here. And the host that is waited for may itself wait for this one to
@@ -313,7 +313,7 @@ impl<M: Memory> Objects<M> {
     pub(crate) fn meanwhile_committing(&self, shard: &Shard<M>) {
         let _ = self.sync_others();
         if !self.memory().check(sites::JOIN_HELP, !self.area().has_joining()) {
-            // What is wrong with the log, the commit finds out, too.
+            // The commit meets an error of the log, too.
             let _ = self.help_joining();
         }
         // Without a seat it is not waited for. The rest takes commits, and this is one.
@@ -362,7 +362,7 @@ impl<M: Memory> Objects<M> {
             && self.logs_have_room()
             && let Some(request) = self.partition.mailbox.next()
         {
-            // What is wrong with the log, the operation finds out, too.
+            // The operation meets an error of the log, too.
             let _ = self.blocked(Why::Requested { request });
         }
     }

@@ -1,4 +1,4 @@
-//! What this host has seen of the objects it accessed last, for its placement.
+//! The accesses that this host has seen to the objects it used last, for its placement.
 //!
 //! A host counts its own accesses. It notices other hosts' writes, because a write changes an
 //! object's counter or its entry. Reads by others leave no trace, so that a read costs the others

@@ -13,7 +13,7 @@ use crate::{Error, Objects};
 /// would wait for itself, or for others who wait for it.)
 pub(crate) const PATIENCE: Duration = Duration::from_millis(5);
 
-/// What came of an attempt to make room.
+/// The outcome of an attempt to make room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
     /// A chunk is free, or emptier than before.

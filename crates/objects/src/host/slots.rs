@@ -1,4 +1,4 @@
-//! What several protocols ask of slots and records, or do with them.
+//! Operations on slots and records that several protocols use.
 
 use tombolo_memory::Memory;
 

@@ -1,6 +1,7 @@
 //! How far the background work of a host is.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
 
 use tombolo_memory::{HostMutex, Memory};
 
@@ -18,11 +19,21 @@ pub struct Maintenance {
     pub fragmented_percent: u64,
     /// Objects moved in one tick, at most.
     pub move_batch: usize,
+    /// Chunks that nothing has been in for so long give their memory back to the system: between
+    /// once and twice this time after they became free. That holds for files whose system takes
+    /// memory back.
+    pub give_back_after: Duration,
 }
 
 impl Default for Maintenance {
     fn default() -> Self {
-        Self { watermark_percent: 90, reclaim_batch: 256, fragmented_percent: 10, move_batch: 32 }
+        Self {
+            watermark_percent: 90,
+            reclaim_batch: 256,
+            fragmented_percent: 10,
+            move_batch: 32,
+            give_back_after: Duration::from_secs(5),
+        }
     }
 }
 

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use tombolo_memory::Memory;
-use tombolo_pod::Leave;
 
 use crate::replica::Shard;
 use crate::{Error, Objects, sites};
 
-/// How long the last host waits for those who are joining.
+/// How long the last host goes on clearing up.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl<M: Memory> Objects<M> {
@@ -17,14 +16,18 @@ impl<M: Memory> Objects<M> {
     /// handle afterwards, and no thread may be at it now.
     ///
     /// # Errors
-    /// [`Error::StillViewing`], [`Error::Stalled`], [`Error::Fenced`], [`Error::Damaged`]: the seat
-    /// is still taken.
+    /// [`Error::StillViewing`], [`Error::StillReserving`], [`Error::Stalled`], [`Error::Fenced`],
+    /// [`Error::Damaged`]: the seat is still taken.
     pub fn leave(&self) -> Result<(), Error> {
         let memory = self.memory();
         // A host that has left, or is known to be gone, keeps no other one off what it views.
         match self.pins.open() {
             0 => {}
             views => return Err(Error::StillViewing { views }),
+        }
+        match self.intents.given_out() {
+            0 => {}
+            rooms => return Err(Error::StillReserving { rooms }),
         }
         if !self.seat().holds(memory) {
             // A host that is taken for dead is so in each area.
@@ -48,23 +51,8 @@ impl<M: Memory> Objects<M> {
             self.recover_all()?;
             memory.pause();
         }
-        loop {
-            let patient = memory.uptime().saturating_sub(started) < PATIENCE;
-            match self.enrolment.leave(memory, patient) {
-                Leave::Left => break,
-                Leave::Wait => {
-                    self.help_joining()?;
-                    memory.pause();
-                }
-                Leave::Close => {
-                    self.empty_if_clean();
-                    self.enrolment.closed(memory);
-                    break;
-                }
-            }
-        }
-        self.host.detached(&self.area);
-        Ok(())
+        let (help, close) = (|| self.help_joining(), || self.empty_if_clean());
+        self.host.leave_area_in_order(&self.area, &self.enrolment, help, close)
     }
 
     /// A pod for a page cache opens empty. What is found in one has not been left in order.

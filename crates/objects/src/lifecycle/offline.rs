@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use tombolo_memory::{LINE_BYTES, Memory};
 use tombolo_sharing::{HEADER_BYTES, Header, ObjectArea, PREFIX_BYTES, hash_key};
 
-use crate::ids::{KeyHash, LostTo, Slot, shard_of};
+use crate::ids::{KeyHash, LostTo, NOTE_PREFIX, Slot, shard_of};
 use crate::lifecycle::rebuild::other_shard;
 use crate::storage::poison::survive;
 use crate::storage::records::Abandoned;
@@ -13,9 +13,10 @@ use crate::storage::space::Space;
 use crate::storage::space::chunk_table::{ChunkState, ChunkTable};
 use crate::storage::space::extent::Extent;
 use crate::storage::space::pins::PinTable;
+use crate::transaction::UNWRITTEN;
 use crate::{Error, Version, sites};
 
-/// What there is in a pod at rest, and what is wrong with it.
+/// The contents of a pod at rest, and its faults.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
     /// Objects.
@@ -48,7 +49,7 @@ pub fn poisoned_chunks<M: Memory>(area: &ObjectArea<M>) -> u64 {
 }
 
 /// Looks at every object of a pod. Nobody may use it meanwhile.
-/// What is wrong is among the findings.
+/// Faults are among the findings.
 pub fn check<M: Memory>(area: &ObjectArea<M>) -> Findings {
     survive(area);
     let space = Space::new(area, 0, 0, Abandoned::default());
@@ -117,6 +118,16 @@ impl AtRest {
     /// Whether it is of this version, and there.
     pub(crate) fn is(&self, version: Version) -> bool {
         self.version == version && !self.is_away()
+    }
+
+    /// Whether it is the note of a transaction.
+    pub(crate) fn is_note(&self) -> bool {
+        self.key.starts_with(NOTE_PREFIX)
+    }
+
+    /// Whether a transaction was to create it, and was cut off.
+    pub(crate) fn is_unwritten(&self) -> bool {
+        self.is(UNWRITTEN)
     }
 
     /// Whether its value is not there.

@@ -16,6 +16,8 @@
 //!   seen it in the new one, and nobody can have changed it in the old. A new object is there,
 //!   unless another one has its key: of several new ones the one that is *created*, or else the one
 //!   that the log has first. (It still has what a host had not applied.)
+//! * *Created*, a note of a transaction: the transaction is done, with all objects that it still
+//!   has locked. *Announced* alone: no host has seen anything of it, and it is not done.
 //! * *Moves out*: lost; and so is what was in a host's own memory, as its slot says, unless the pod
 //!   was created to have it there, too.
 //!
@@ -31,10 +33,10 @@ use std::collections::BTreeMap;
 use tombolo_log::scan;
 use tombolo_memory::Memory;
 use tombolo_pod::PodError;
-use tombolo_sharing::{ObjectArea, UNDIVIDED};
+use tombolo_sharing::ObjectArea;
 
 use crate::ids::{LostTo, Slot, SlotLine};
-use crate::lifecycle::offline::{AtRest, object_at_rest};
+use crate::lifecycle::offline::{AtRest, object_at_rest, value_at_rest};
 use crate::replica::event::Event;
 use crate::storage::intents::{Intent, IntentSlot, IntentTable};
 use crate::storage::records::{LockedBy, Records};
@@ -42,6 +44,7 @@ use crate::storage::space::Space;
 use crate::storage::space::away::restore_bytes;
 use crate::storage::space::chunk_table::{ChunkState, ChunkWord};
 use crate::storage::space::extent::Extent;
+use crate::transaction::{decode, note_key};
 use crate::{Error, sites};
 
 /// A new object. The least of several with one key is the one that is there.
@@ -106,6 +109,9 @@ impl<'a, M: Memory> Reopened<'a, M> {
             intent.left().into_iter().try_for_each(|line| self.withhold_chunk(line))?;
             self.mend_torn(host, intent)?;
         }
+        for &(host, intent_slot, intent) in &intents {
+            self.redo_transaction(host, intent_slot, intent)?;
+        }
         self.intents.hosts().try_for_each(|host| self.end_quarantine(host))?;
         // A deleted object might have been moving.
         let (moves, others): (Vec<_>, Vec<_>) = intents
@@ -124,8 +130,7 @@ impl<'a, M: Memory> Reopened<'a, M> {
         let word = self.space.word(number)?;
         if word.is_taken() {
             let slots = self.space.slots_of(number)?;
-            let shared = ChunkWord::shared(word.class, word.shard);
-            self.space.set(number, if slots.is_empty() { ChunkWord::FREE } else { shared });
+            self.space.set(number, if slots.is_empty() { word.freed() } else { word.shared() });
         }
         Ok(())
     }
@@ -134,8 +139,8 @@ impl<'a, M: Memory> Reopened<'a, M> {
     fn withhold_chunk(&self, line: SlotLine) -> Result<(), Error> {
         let number = self.space.chunk_at(line)?;
         let word = self.space.word(number)?;
-        if word.state == ChunkState::Free && word.class != UNDIVIDED {
-            self.space.set(number, ChunkWord::shared(word.class, word.shard));
+        if word.state == ChunkState::Free && word.is_carved() {
+            self.space.set(number, word.shared());
         }
         Ok(())
     }
@@ -158,6 +163,53 @@ impl<'a, M: Memory> Reopened<'a, M> {
         Ok(())
     }
 
+    /// If an intent says that there is the note of a transaction: does what that says of objects
+    /// that are still locked. All are, unless hosts went on without that one.
+    fn redo_transaction(
+        &self,
+        host: u8,
+        intent_slot: IntentSlot,
+        intent: Intent,
+    ) -> Result<(), Error> {
+        let Intent::Created { to } = intent else { return Ok(()) };
+        let (slot, object) = (self.slot_at(to)?, self.object_at(to)?);
+        let own = note_key(self.area.stay_of(host), intent_slot);
+        let (Some(slot), Some(object)) = (slot, object.filter(|object| object.key == own)) else {
+            return Ok(());
+        };
+        let note = value_at_rest(self.area, self.space, slot, &object);
+        let redo =
+            note.as_deref().and_then(decode).filter(|_| self.area.memory().keeps(sites::OPEN_REDO));
+        for redo in redo.into_iter().flatten() {
+            if !self.is_locked(host, LockedBy::Record(redo.record)) {
+                continue;
+            }
+            match redo.image {
+                Some(image) => self.restore_image(redo.slot, &image)?,
+                None => {
+                    if self.object_at(redo.slot)?.is_some_and(|it| it.is(redo.before)) {
+                        self.scrub(redo.slot)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn restore_image(&self, line: SlotLine, image: &[u8]) -> Result<(), Error> {
+        if let Some(extent) = self.extent_of(line)?
+            && !restore_bytes(self.area.memory(), &extent, image)
+        {
+            self.space.mark_away(&extent, LostTo::MemoryError);
+        }
+        Ok(())
+    }
+
+    /// Whether this is the note of a transaction, which is no object of anybody's.
+    fn is_note(&self, line: SlotLine) -> Result<bool, Error> {
+        Ok(self.object_at(line)?.is_some_and(|object| object.is_note()))
+    }
+
     /// Whether an object is locked as `host` had it locked, or a host that took its lock over.
     fn is_locked(&self, host: u8, by: LockedBy) -> bool {
         // Without a record, the intent was cleared when the write was over.
@@ -172,6 +224,11 @@ impl<'a, M: Memory> Reopened<'a, M> {
         match intent {
             Intent::Writes { .. } | Intent::TookOver { .. } | Intent::Through { .. } => {}
             Intent::Places { to, .. } => self.scrub(to)?,
+            Intent::Announces { from: None, to, .. } | Intent::Created { to }
+                if self.is_note(to)? =>
+            {
+                self.scrub(to)?;
+            }
             Intent::Announces { from: None, to, .. } => {
                 self.consider_new(to, true)?;
                 return Ok(false);
@@ -274,13 +331,13 @@ impl<'a, M: Memory> Reopened<'a, M> {
             let line = self.space.first_line_of(number);
             match chain {
                 Ok(chain) if self.object_at(line)?.is_some() => whole.extend(chain),
-                _ => self.space.set(number, ChunkWord::FREE),
+                _ => self.space.set(number, ChunkWord::EMPTIED),
             }
         }
         for number in self.space.chunk_numbers() {
             let is_link = self.space.word(number)?.state == ChunkState::ChainLink;
             if is_link && !whole.contains(&number) {
-                self.space.set(number, ChunkWord::FREE);
+                self.space.set(number, ChunkWord::EMPTIED);
             }
         }
         Ok(())

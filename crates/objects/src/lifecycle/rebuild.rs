@@ -16,7 +16,7 @@ use crate::storage::dirty::DirtyBits;
 use crate::storage::index::{Entry, Sharing};
 use crate::storage::records::Abandoned;
 use crate::storage::space::Space;
-use crate::storage::space::chunk_table::{ChunkState, ChunkWord};
+use crate::storage::space::chunk_table::ChunkState;
 use crate::storage::space::pins::PinTable;
 use crate::{Error, sites};
 
@@ -82,22 +82,28 @@ fn find_objects<M: Memory>(
         }
         for slot in space.slots_of(number)? {
             let Some(object) = object_at_rest(area, space, slot)? else { continue };
+            let cut_off = object.is_unwritten() && area.memory().keeps(sites::OPEN_UNWRITTEN);
+            if cut_off || object.is_note() {
+                space.scrub(sites::SLOT_SCRUB, [slot.line]);
+                continue;
+            }
             if reopened.is_the_one(&object.key, slot.line)? {
                 found(word.shard, slot, &object)?;
                 empty = false;
             }
         }
         if empty && !reopened.has_new_in(number) && word.state == ChunkState::Shared {
-            space.set(number, ChunkWord::FREE);
+            space.set(number, word.freed());
         }
     }
     for (slot, object) in reopened.new_ones()? {
+        // Those that were cut off were met above.
         found(space.shard_at(slot.line)?, slot, &object)?;
     }
     Ok(())
 }
 
-/// What its hosts had left dirty when they died is not to be forgotten without a word.
+/// Objects that its hosts had left dirty when they died are not to be forgotten without a word.
 fn no_crash_recovery(left: usize) -> Error {
     Error::Setup(format!(
         "its hosts have died, and left {left} pages and heads of files that may not be in those: mount it, which brings them there, or create the pod anew"
@@ -127,7 +133,7 @@ impl<M: Memory> Restored<'_, M> {
     }
 }
 
-/// What is wrong with an object in a chunk whose word names a shard that is not its key's.
+/// The fault of an object in a chunk whose word names a shard that is not its key's.
 pub(crate) fn other_shard(slot: Slot) -> String {
     format!("the object at line {} is in a chunk of another log shard", slot.line)
 }

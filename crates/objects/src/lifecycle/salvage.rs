@@ -1,4 +1,4 @@
-//! What is left in a pod for a page cache all of whose hosts have died.
+//! The remains in a pod for a page cache all of whose hosts have died.
 //!
 //! Such a pod opens empty, and is closed empty, if nothing is dirty. So if there are objects when
 //! it is opened, its hosts have died, or left with something dirty, and somebody has to take care
@@ -23,7 +23,7 @@ pub trait CrashRecovery<M: Memory> {
     /// done again, with all of them, if the host dies at it.
     ///
     /// # Errors
-    /// Whatever stands in the way: the pod stays as it is.
+    /// The first obstacle: the pod stays as it is.
     fn recover(&self, orphans: &Orphans<'_, M>) -> Result<(), Error>;
 }
 

@@ -1,4 +1,4 @@
-//! What is done about that which blocks a thread.
+//! Removing the obstacle that blocks a thread.
 
 use tombolo_memory::Memory;
 

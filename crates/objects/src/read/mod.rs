@@ -32,7 +32,7 @@ const FETCHED: u64 = 20;
 /// Header and key, unless that is long, fit into so many bytes.
 const SHORT_PREFIX_BYTES: usize = 64;
 
-/// What a read began with; it is good if all of it still holds at its end.
+/// The state at the beginning of a read; the read is good if all of it still holds at its end.
 #[derive(Clone)]
 pub(crate) struct ReadSnapshot {
     pub(crate) entry: Entry,
@@ -43,7 +43,7 @@ pub(crate) struct ReadSnapshot {
     pub(crate) tail: u64,
     /// Nothing that is read from here on was out of date before.
     since: Moment,
-    /// What was noted of an earlier read.
+    /// The note of an earlier read.
     validated_at: ValidatedAt,
     /// The whole object is fresh in this host's caches as of `counter`.
     fresh: bool,
@@ -68,7 +68,7 @@ impl ReadSnapshot {
         self.extent.view(memory, offset, bytes, self.since)
     }
 
-    /// What was read of the object is used from here on.
+    /// The bytes that were read of the object are used from here on.
     #[track_caller]
     pub(crate) fn rely_on<M: Memory>(&self, memory: &M) {
         self.extent.rely_on(memory, 0, self.extent.bytes(), self.since);
@@ -222,7 +222,7 @@ impl<M: Memory> Objects<M> {
     /// Reads part of an object that may have `key`, wherever it is; nothing, if it has no such
     /// part.
     #[inline(always)]
-    fn read_found(
+    pub(crate) fn read_found(
         &self,
         found: &Found<'_>,
         tail: u64,
@@ -237,7 +237,7 @@ impl<M: Memory> Objects<M> {
             return self.read_and_place(found, tail, key, part, value);
         }
         let attempt = self.look(found, tail, key, part, |snapshot, header| {
-            // What is wrong with the range is an error only if the read turns out good.
+            // A fault of the range is an error only if the read turns out good.
             let _ = self.copy_value(snapshot, header, part, value);
         })?;
         Ok(attempt.map(|(header, ())| header))
@@ -342,7 +342,7 @@ impl<M: Memory> Objects<M> {
         self.conclude(found, &snapshot, prefix)
     }
 
-    /// What came of a read that turned out good.
+    /// The result of a read that turned out good.
     #[inline(always)]
     pub(crate) fn conclude<T>(
         &self,
@@ -361,7 +361,7 @@ impl<M: Memory> Objects<M> {
         }
     }
 
-    /// What came of a read in which this host has met a memory error.
+    /// The result of a read in which this host has met a memory error.
     #[cold]
     fn conclude_poisoned<T>(
         &self,
@@ -539,7 +539,10 @@ impl<M: Memory> Objects<M> {
 /// Methods by which a guard or view describes its value, from its method `header`.
 macro_rules! tells_of_its_value {
     ($guard:ident) => {
-        impl<M: Memory> $guard<'_, M> {
+        tells_of_its_value!([M: Memory], $guard<'_, M>);
+    };
+    ([$($parameters:tt)*], $guard:ty) => {
+        impl<$($parameters)*> $guard {
             /// The value's length in bytes.
             pub fn len(&self) -> u64 {
                 u64::from(self.header().value_bytes)
@@ -559,7 +562,7 @@ macro_rules! tells_of_its_value {
 }
 pub(crate) use tells_of_its_value;
 
-/// What an object begins with.
+/// The first bytes of an object.
 pub(crate) enum Prefix<T> {
     /// The key that is wanted; this was read behind it.
     Match(Header, T),

@@ -3,7 +3,7 @@
 use tombolo_memory::Memory;
 use tombolo_sharing::Part;
 
-use crate::ids::KeyHash;
+use crate::ids::{KeyHash, NOTE_PREFIX};
 use crate::read::damaged_object;
 use crate::storage::index::Entry;
 use crate::{Error, Objects};
@@ -80,7 +80,7 @@ impl<M: Memory> Objects<M> {
             }
             Ok(Some(()))
         })?;
-        keys.iter().for_each(|key| visit(key));
+        keys.iter().filter(|key| !key.starts_with(NOTE_PREFIX)).for_each(|key| visit(key));
         Ok(())
     }
 }

@@ -1,6 +1,8 @@
 //! Views: an object's value where it lies, without a copy.
 
 use std::borrow::Cow;
+use std::marker::PhantomData;
+use std::ops::Deref;
 
 use tombolo_memory::{Lines, Memory};
 use tombolo_sharing::{Counter, Header, Part};
@@ -8,7 +10,7 @@ use tombolo_sharing::{Counter, Header, Part};
 use crate::host::lookup::Attempt;
 use crate::read::{ReadSnapshot, tells_of_its_value};
 use crate::storage::index::{Entry, Found};
-use crate::storage::space::pins::Pin;
+use crate::storage::space::pins::Pinned;
 use crate::{Error, Objects, Version};
 
 /// One version of an object's value, which stays as it is for as long as the view is there,
@@ -20,15 +22,22 @@ use crate::{Error, Objects, Version};
 /// many at once ([`Options::views`](crate::Options::views)). Values of at most
 /// [`small_lines`](crate::Options::small_lines) lines, and those in this host's own memory, are
 /// copied.
+///
+/// It holds its host's objects by a `H`: a reference, or a counted handle that can be kept and sent
+/// elsewhere.
 #[must_use = "it holds room in the pod as long as it is there"]
-pub struct View<'a, M: Memory> {
-    objects: &'a Objects<M>,
+pub struct ViewBy<H: Deref<Target = Objects<M>>, M: Memory> {
+    objects: H,
     header: Header,
-    value: Value<'a, M>,
+    value: Value,
+    memory: PhantomData<fn() -> M>,
 }
 
-enum Value<'a, M: Memory> {
-    Pinned { snapshot: ReadSnapshot, _pin: Pin<'a, M> },
+/// A view that borrows its host's objects.
+pub type View<'a, M> = ViewBy<&'a Objects<M>, M>;
+
+enum Value {
+    Pinned { snapshot: ReadSnapshot, pinned: Pinned },
     Copied(Vec<u8>),
 }
 
@@ -38,6 +47,22 @@ impl<M: Memory> Objects<M> {
     /// # Errors
     /// [`Error::TooManyViews`], and those of [`read`](Self::read).
     pub fn view(&self, key: &[u8]) -> Result<Option<View<'_, M>>, Error> {
+        Self::view_by(self, key)
+    }
+
+    /// As [`view`](Self::view), where the view keeps `objects`.
+    ///
+    /// # Errors
+    /// Those of [`view`](Self::view).
+    pub fn view_by<H: Deref<Target = Self>>(
+        objects: H,
+        key: &[u8],
+    ) -> Result<Option<ViewBy<H, M>>, Error> {
+        let viewed = objects.view_value(key)?;
+        Ok(viewed.map(|(header, value)| ViewBy { objects, header, value, memory: PhantomData }))
+    }
+
+    fn view_value(&self, key: &[u8]) -> Result<Option<(Header, Value)>, Error> {
         self.count(Counter::Reads);
         let hash = self.begin(key)?;
         let index = &self.state(hash).index;
@@ -52,22 +77,20 @@ impl<M: Memory> Objects<M> {
         found: &Found<'_>,
         tail: u64,
         key: &[u8],
-    ) -> Result<Attempt<View<'_, M>>, Error> {
+    ) -> Result<Attempt<(Header, Value)>, Error> {
         if found.entry.partition() == Some(self.enrolment.host()) {
             let mut copied = Vec::new();
             let attempt = self.read_in_partition(found, key, Part::Whole, &mut copied)?;
-            let value = Value::Copied(copied);
-            return Ok(attempt.map(|header| View { objects: self, header, value }));
+            return Ok(attempt.map(|header| (header, Value::Copied(copied))));
         }
         self.fetch_to_view(found.entry);
         // If the look finds that the object has changed, its chunk is not pinned any more: pinned,
         // the object could not return there, nor be changed in place.
         let attempt = self.look(found, tail, key, Part::Whole, |snapshot, header| {
-            self.take_to_view(snapshot, header)
+            self.take_to_view(snapshot, header).map(|value| Unseen { objects: self, value })
         })?;
-        let with_value =
-            attempt.map(|(header, value)| value.map(|value| View { objects: self, header, value }));
-        with_value.transpose()
+        let seen = attempt.map(|(header, unseen)| unseen.map(|unseen| (header, unseen.seen())));
+        seen.transpose()
     }
 
     /// Has the processor fetch what a view takes, all at once: one after the other it would wait
@@ -81,15 +104,11 @@ impl<M: Memory> Objects<M> {
 
     /// Pins the value, or copies it. Before the look by whose end it is known that the object is
     /// there, and nobody writes it.
-    fn take_to_view(
-        &self,
-        snapshot: &ReadSnapshot,
-        header: &Header,
-    ) -> Result<Value<'_, M>, Error> {
+    fn take_to_view(&self, snapshot: &ReadSnapshot, header: &Header) -> Result<Value, Error> {
         let ReadSnapshot { entry, extent, .. } = snapshot;
         if extent.count() > self.small_lines {
-            let pin = self.pins.pin(self.state(entry.hash).space.chunks_of(extent))?;
-            return Ok(Value::Pinned { snapshot: snapshot.clone(), _pin: pin });
+            let pinned = self.pins.pin(self.state(entry.hash).space.chunks_of(extent))?;
+            return Ok(Value::Pinned { snapshot: snapshot.clone(), pinned });
         }
         let mut copied = Vec::new();
         // The whole value is a part of it.
@@ -98,15 +117,50 @@ impl<M: Memory> Objects<M> {
     }
 }
 
-tells_of_its_value!(View);
+impl Value {
+    fn let_go<M: Memory>(&self, objects: &Objects<M>) {
+        if let Self::Pinned { pinned, .. } = self {
+            objects.pins.unpin(pinned);
+        }
+    }
+}
 
-impl<M: Memory> View<'_, M> {
+/// A value of which it is not known yet whether it is the object's.
+struct Unseen<'a, M: Memory> {
+    objects: &'a Objects<M>,
+    value: Value,
+}
+
+impl<M: Memory> Unseen<'_, M> {
+    /// It is.
+    fn seen(mut self) -> Value {
+        std::mem::replace(&mut self.value, Value::Copied(Vec::new()))
+    }
+}
+
+impl<M: Memory> Drop for Unseen<'_, M> {
+    fn drop(&mut self) {
+        self.value.let_go(self.objects);
+    }
+}
+
+tells_of_its_value!([H: Deref<Target = Objects<M>>, M: Memory], ViewBy<H, M>);
+
+impl<H: Deref<Target = Objects<M>>, M: Memory> ViewBy<H, M> {
     fn header(&self) -> Header {
         self.header
     }
 
-    /// The value. It is copied if it lies in several pieces, which a value of more than a chunk
-    /// may.
+    /// Whether the value lies in one piece. If the object, with its key and header, is no larger
+    /// than a chunk, it does. A larger one does if there were chunks in a row for it.
+    pub fn is_contiguous(&self) -> bool {
+        match &self.value {
+            Value::Pinned { snapshot, .. } => snapshot.extent.is_whole(),
+            Value::Copied(_) => true,
+        }
+    }
+
+    /// The value. It is copied if it does not lie [in one piece](Self::is_contiguous).
     pub fn bytes(&self) -> Cow<'_, [u8]> {
         let mut pieces = self.pieces();
         let first = pieces.next().unwrap_or_default();
@@ -114,6 +168,19 @@ impl<M: Memory> View<'_, M> {
             whole.to_mut().extend_from_slice(&piece);
             whole
         })
+    }
+
+    /// Copies the bytes of the value from `offset` on to `into`, as many as there are in both.
+    pub fn copy_to(&self, offset: u64, mut into: &mut [u8]) {
+        let mut before = offset as usize;
+        for piece in self.pieces() {
+            let part = piece.get(before..).unwrap_or_default();
+            before -= before.min(piece.len());
+            let count = part.len().min(into.len());
+            let (now, later) = into.split_at_mut(count);
+            now.copy_from_slice(&part[..count]);
+            into = later;
+        }
     }
 
     /// The value, piece by piece as it lies in LNR. (A simulated host's caches cannot be looked
@@ -142,5 +209,11 @@ impl<M: Memory> View<'_, M> {
         }
         self.objects.lose_poisoned(snapshot.entry.hash, snapshot.entry.slot)?;
         Err(Error::Poisoned)
+    }
+}
+
+impl<H: Deref<Target = Objects<M>>, M: Memory> Drop for ViewBy<H, M> {
+    fn drop(&mut self) {
+        self.value.let_go(&self.objects);
     }
 }

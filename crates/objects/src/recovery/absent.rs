@@ -6,10 +6,12 @@ use tombolo_pod::Stay;
 
 use crate::error::changed_under_lock;
 use crate::ids::LostTo;
+use crate::replica::event::{Event, target};
 use crate::storage::index::Entry;
 use crate::storage::records::{LockedBy, RecordId};
 use crate::storage::space::away::{key_at, restore_bytes};
 use crate::storage::space::extent::Extent;
+use crate::transaction::Redo;
 use crate::{Error, Objects, sites};
 
 /// A host that was fenced and may still run: it may be writing into slots of its objects.
@@ -31,6 +33,8 @@ pub(crate) struct Rescued {
 pub(crate) enum RescueOutcome {
     InItsSlot,
     InAnotherSlot,
+    /// A transaction was to delete it, or to create it and did not.
+    Gone,
     /// There is no way to tell what it was.
     Lost,
 }
@@ -48,6 +52,17 @@ pub(crate) trait Absent: Copy {
         objects: &Objects<M>,
         object: &Rescued,
     ) -> Result<RescueOutcome, Error>;
+
+    /// Makes the object what the note of a transaction says.
+    fn redo<M: Memory>(
+        self,
+        objects: &Objects<M>,
+        object: &Rescued,
+        redo: Redo,
+    ) -> Result<RescueOutcome, Error>;
+
+    /// Deletes the object. Whether it had not changed.
+    fn remove<M: Memory>(self, objects: &Objects<M>, object: &Rescued) -> Result<bool, Error>;
 
     /// The object is lost. Whether it had not changed.
     fn give_up<M: Memory>(self, objects: &Objects<M>, object: &Rescued) -> Result<bool, Error>;
@@ -76,11 +91,26 @@ impl Absent for Dead {
         Ok(if is_whole { RescueOutcome::InItsSlot } else { RescueOutcome::Lost })
     }
 
+    fn redo<M: Memory>(
+        self,
+        objects: &Objects<M>,
+        object: &Rescued,
+        redo: Redo,
+    ) -> Result<RescueOutcome, Error> {
+        let Some(image) = redo.image else { return Ok(RescueOutcome::Gone) };
+        let is_whole = restore_bytes(objects.memory(), &object.extent, &image);
+        Ok(if is_whole { RescueOutcome::InItsSlot } else { RescueOutcome::Lost })
+    }
+
+    fn remove<M: Memory>(self, objects: &Objects<M>, object: &Rescued) -> Result<bool, Error> {
+        let intent = objects.open_intent().ok_or_else(changed_under_lock)?;
+        objects.delete_with_intent(intent, object.entry, None)
+    }
+
     /// It is just deleted, if it can be read again.
     fn give_up<M: Memory>(self, objects: &Objects<M>, object: &Rescued) -> Result<bool, Error> {
         if objects.can_be_reread(object.record, &object.extent) {
-            let intent = objects.open_intent().ok_or_else(changed_under_lock)?;
-            return objects.delete_with_intent(intent, object.entry, None);
+            return self.remove(objects, object);
         }
         let space = &objects.state(object.entry.hash).space;
         space.mark_away(&object.extent, LostTo::Host(self.0.host));
@@ -109,6 +139,24 @@ impl Absent for Fenced {
         };
         objects.go_on_elsewhere(self, entry, &old)?;
         Ok(RescueOutcome::InAnotherSlot)
+    }
+
+    fn redo<M: Memory>(
+        self,
+        objects: &Objects<M>,
+        object: &Rescued,
+        redo: Redo,
+    ) -> Result<RescueOutcome, Error> {
+        let Some(image) = redo.image else { return Ok(RescueOutcome::Gone) };
+        objects.go_on_elsewhere(self, object.entry, &image)?;
+        Ok(RescueOutcome::InAnotherSlot)
+    }
+
+    /// Its slot is in quarantine first: nothing is there, whatever becomes of this host.
+    fn remove<M: Memory>(self, objects: &Objects<M>, object: &Rescued) -> Result<bool, Error> {
+        let (host, entry) = (self.0.host, object.entry);
+        objects.intents.table.to_quarantine(host, entry.slot, false);
+        objects.commit(Event::Remove { target: target(entry), host })
     }
 
     fn give_up<M: Memory>(self, objects: &Objects<M>, object: &Rescued) -> Result<bool, Error> {

@@ -34,6 +34,7 @@ impl<M: Memory> Objects<M> {
         if self.memory().keeps(sites::QUARANTINE_EARLY) && !self.withdraw_quarantine(dead)? {
             return Ok(());
         }
+        self.drop_notes(stay)?;
         self.end_what_was_under_way(dead)?;
         self.mark_lost(dead)?;
         for shard in self.shards() {

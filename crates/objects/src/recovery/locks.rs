@@ -65,9 +65,23 @@ impl<M: Memory> Objects<M> {
         let space = &self.state(entry.hash).space;
         let extent = space.extent_at(entry.slot).ok_or_else(no_such_slot)?;
         let object = Rescued { record: held.record, entry, extent };
-        match absent.restore(self, &object)? {
+        let outcome = match self.redo_of(held.record)? {
+            Some(redo) => absent.redo(self, &object, redo)?,
+            None if self.is_unwritten(&object.extent) => RescueOutcome::Gone,
+            None => absent.restore(self, &object)?,
+        };
+        match outcome {
             RescueOutcome::InItsSlot => self.go_on_there(held.record, entry)?,
             RescueOutcome::InAnotherSlot => {}
+            RescueOutcome::Gone => {
+                if !absent.remove(self, &object)? {
+                    return Err(changed_under_lock());
+                }
+                self.rescued_from(absent.stay());
+                ends();
+                self.free_record(held);
+                return Ok(());
+            }
             RescueOutcome::Lost => {
                 space.set_poisoned(&object.extent);
                 if !absent.give_up(self, &object)? {

@@ -6,3 +6,4 @@ pub(crate) mod fence;
 pub(crate) mod locks;
 mod lost;
 mod partition;
+mod transactions;

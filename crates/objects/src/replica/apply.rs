@@ -1,4 +1,4 @@
-//! What a shard of the log drives: its part of the index, and what follows from it for slots and
+//! Applying a shard of the log: its part of the index, and the consequences for slots and
 //! records.
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::storage::index;
 use crate::storage::index::validated;
 use crate::storage::index::validated::READ_SHARED;
 use crate::storage::index::{Entry, Index, IndexLimits, Sharing};
-use crate::storage::records::{LockedBy, Records};
+use crate::storage::records::{LockedBy, RecordId, Records};
 use crate::storage::space::Space;
 
 pub(crate) struct Replicated<M: Memory> {
@@ -29,9 +29,14 @@ pub(crate) struct Replicated<M: Memory> {
     in_partition: Box<[AtomicU64]>,
     /// How many objects are lost.
     lost: AtomicU64,
+    /// How many objects were removed, by their hashes' last bits.
+    removals: Box<[AtomicU64]>,
 }
 
-/// What changing a replica takes: the thread that applies the log has it.
+/// Hashes whose removals are counted apart.
+const COUNTED_APART: usize = 1024;
+
+/// The right to change a replica: the thread that applies the log has it.
 #[derive(Default)]
 pub(crate) struct ReplicaWriter {
     index: index::IndexWriter,
@@ -69,6 +74,7 @@ impl<M: Memory> Replicated<M> {
             space,
             records,
             in_partition,
+            removals: (0..COUNTED_APART).map(|_| AtomicU64::new(0)).collect(),
             lost,
         }
     }
@@ -81,6 +87,15 @@ impl<M: Memory> Replicated<M> {
     /// How many objects are lost.
     pub(crate) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
+    }
+
+    /// A count that grows whenever an object with this hash is removed, and now and then besides.
+    pub(crate) fn removals(&self, hash: KeyHash) -> u64 {
+        self.removals_of(hash).load(Ordering::Acquire)
+    }
+
+    fn removals_of(&self, hash: KeyHash) -> &AtomicU64 {
+        &self.removals[hash as usize % COUNTED_APART]
     }
 
     /// An object was lost, or not, and is now.
@@ -136,15 +151,19 @@ impl<M: Memory> Replicated<M> {
         hash: KeyHash,
         slot: Slot,
         expected: u32,
+        record: Option<RecordId>,
     ) -> bool {
         let same = fingerprint(self.index.with_hash(hash)) == expected;
         if !self.memory.check(sites::CREATE_CONDITION, same)
             || self.space.slot_lines(slot).is_none()
+            || record.is_some_and(|record| !self.records.may_be_of(hash, record))
         {
             return false;
         }
-        let entry = Entry::read_shared(hash, generation, slot.line);
+        let sharing = record.map_or(Sharing::READ, Sharing::record);
+        let entry = Entry::read_shared(hash, generation, slot.line).shared(sharing);
         self.show(slot, || self.index.insert(&mut writer.index, entry));
+        record.into_iter().for_each(|record| self.records.assigned(record, hash));
         true
     }
 
@@ -188,12 +207,15 @@ impl<M: Memory> Replicated<M> {
         true
     }
 
-    fn delete(&self, writer: &mut ReplicaWriter, target: Target) -> bool {
+    /// The object is gone. If `owner` is told, that host may still write into its slot.
+    fn delete(&self, writer: &mut ReplicaWriter, target: Target, owner: Option<u8>) -> bool {
         let wanted = |entry: Entry| self.is_expected(entry, target);
+        // Before: a thread that finds no object there any more finds this.
+        self.removals_of(target.hash).fetch_add(1, Ordering::Release);
         let Some(entry) = self.index.remove(target.hash, target.slot, wanted) else { return false };
         self.moved_between_partitions(entry.partition(), None);
         self.was_lost(entry.lost(), None);
-        self.vacate(writer, entry.slot, entry.lost().and_then(LostTo::host));
+        self.vacate(writer, entry.slot, owner.or_else(|| entry.lost()?.host()));
         if let Some(record) = entry.record() {
             self.records.unassigned(record, target.hash);
         }
@@ -308,14 +330,15 @@ impl<M: Memory> State for Replicated<M> {
         self.index.touched(&self.memory, event.hash(), true);
         let generation = generation_at(position);
         match *event {
-            Event::Create { hash, slot, expected, intent_slot } => {
-                let created = self.create(writer, generation, hash, slot, expected);
+            Event::Create { hash, slot, expected, intent_slot, record } => {
+                let created = self.create(writer, generation, hash, slot, expected, record);
                 if own {
                     self.space.decide(intent_slot, slot, created);
                 }
                 created
             }
-            Event::Delete(target) => self.delete(writer, target),
+            Event::Delete(target) => self.delete(writer, target, None),
+            Event::Remove { target, host } => self.delete(writer, target, Some(host)),
             Event::Move { target, to } => self.move_to(writer, generation, target, to, None),
             Event::Allocate { target, by } => self.allocate(generation, target, by),
             Event::Deallocate { target, by } => self.deallocate(generation, target, by),

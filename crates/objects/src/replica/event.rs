@@ -7,7 +7,7 @@ use crate::ids::{Generation, KeyHash, LostTo, Slot, SlotLine};
 use crate::sites;
 use crate::storage::index;
 use crate::storage::intents::IntentSlot;
-use crate::storage::records::LockedBy;
+use crate::storage::records::{LockedBy, RecordId};
 
 /// A change of the object at `slot`, decided on when its generation was `expected`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,8 +25,14 @@ pub(crate) fn target(entry: index::Entry) -> Target {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// A new object; `expected` sums up the objects with this hash, which are other keys'. Its host
-    /// has recorded its slot at this `place`.
-    Create { hash: KeyHash, slot: Slot, expected: u32, intent_slot: IntentSlot },
+    /// has recorded its slot in this intent. With a record it is locked, as the record says.
+    Create {
+        hash: KeyHash,
+        slot: Slot,
+        expected: u32,
+        intent_slot: IntentSlot,
+        record: Option<RecordId>,
+    },
     /// The object is gone, with its record if it has one.
     Delete(Target),
     /// The object's bytes are now in another slot.
@@ -46,6 +52,8 @@ pub(crate) enum Event {
     Lose { target: Target, to: LostTo },
     /// The object's bytes are now in another slot, and a host may still write into the old one.
     Rescue { target: Target, to: Slot, host: u8 },
+    /// The object is gone, and a host may still write into its slot.
+    Remove { target: Target, host: u8 },
     /// A host that was fenced writes nowhere any more. (The slot of this target is none.)
     Forget { target: Target, host: u8 },
 }
@@ -64,6 +72,7 @@ impl Event {
             | Self::Lose { target, .. }
             | Self::Rescue { target, .. }
             | Self::Forget { target, .. }
+            | Self::Remove { target, .. }
             | Self::MoveOut(target) => target.hash,
         }
     }
@@ -82,12 +91,13 @@ impl Event {
             Self::Lose { .. } => sites::EVENT_LOSE,
             Self::Rescue { .. } => sites::EVENT_RESCUE,
             Self::Forget { .. } => sites::EVENT_FORGET,
+            Self::Remove { .. } => sites::EVENT_REMOVE,
         }
     }
 }
 
 /// ```text
-/// byte 0      kind                 bytes 16..24  slot of the object
+/// byte 0      kind                 bytes 16..24  slot of the object; of a new one its record + 1
 /// byte 1      class of new slot    bytes 24..32  new slot
 /// bytes 4..8  hash                 bytes 32..36  record, host, or place of an intent
 /// bytes 8..12 expected             bytes 36..40  chunks of the new slot
@@ -96,8 +106,9 @@ impl Entry for Event {
     fn encode(&self) -> [u8; PAYLOAD_BYTES] {
         const NO_SLOT: Slot = Slot { line: 0, class: 0, chunks: 0 };
         let (kind, target, to, record) = match *self {
-            Self::Create { hash, slot, expected, intent_slot } => {
-                (1, Target { hash, slot: 0, expected }, slot, intent_slot.into())
+            Self::Create { hash, slot, expected, intent_slot, record } => {
+                let record = record.map_or(0, |record| u64::from(record.0) + 1);
+                (1, Target { hash, slot: record, expected }, slot, intent_slot.into())
             }
             Self::Delete(target) => (2, target, NO_SLOT, 0),
             Self::Move { target, to } => (3, target, to, 0),
@@ -109,6 +120,7 @@ impl Entry for Event {
             Self::Lose { target, to } => (9, target, NO_SLOT, to.code().into()),
             Self::Rescue { target, to, host } => (10, target, to, host.into()),
             Self::Forget { target, host } => (11, target, NO_SLOT, host.into()),
+            Self::Remove { target, host } => (12, target, NO_SLOT, host.into()),
         };
         let mut payload = [0; PAYLOAD_BYTES];
         payload[0] = kind;
@@ -131,12 +143,14 @@ impl Entry for Event {
         let host = u8::try_from(record).ok();
         Some(match payload[0] {
             1 => {
-                let Target { hash, expected, .. } = target;
+                let Target { hash, expected, slot: locked } = target;
+                let record = locked.checked_sub(1).map(u32::try_from).transpose().ok()?;
                 Self::Create {
                     hash,
                     slot: to,
                     expected,
-                    intent_slot: IntentSlot::try_from(record).ok()?,
+                    intent_slot: IntentSlot::try_from(word(32)?).ok()?,
+                    record: record.map(RecordId),
                 }
             }
             2 => Self::Delete(target),
@@ -149,6 +163,7 @@ impl Entry for Event {
             9 => Self::Lose { target, to: LostTo::of_code(host?) },
             10 => Self::Rescue { target, to, host: host? },
             11 => Self::Forget { target, host: host? },
+            12 => Self::Remove { target, host: host? },
             _ => return None,
         })
     }
@@ -157,7 +172,6 @@ impl Entry for Event {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::records::RecordId;
 
     #[test]
     fn every_event_survives_its_encoding() {
@@ -169,6 +183,14 @@ mod tests {
                 slot,
                 expected: 8,
                 intent_slot: IntentSlot::try_from(9).unwrap(),
+                record: None,
+            },
+            Event::Create {
+                hash: 7,
+                slot,
+                expected: 8,
+                intent_slot: IntentSlot::try_from(9).unwrap(),
+                record: Some(RecordId(0)),
             },
             Event::Delete(target),
             Event::Move { target, to: slot },
@@ -182,6 +204,7 @@ mod tests {
             Event::Lose { target, to: LostTo::MemoryError },
             Event::Rescue { target, to: slot, host: 13 },
             Event::Forget { target, host: 14 },
+            Event::Remove { target, host: 15 },
         ] {
             assert_eq!(Event::decode(&event.encode()), Some(event));
         }

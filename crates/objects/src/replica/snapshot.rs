@@ -41,7 +41,7 @@ impl<M: Memory> Built<M> {
     }
 }
 
-/// What a host needs to know of a pod in order to take part in it.
+/// A pod's state that a host needs in order to take part in it.
 pub struct Replicas<M: Memory> {
     pub(crate) shards: Vec<Built<M>>,
     pub(crate) records: Arc<Records<M>>,
@@ -176,7 +176,7 @@ fn adopt_slot<M: Memory>(built: &Built<M>, snapshot: &mut SnapshotReader<'_>) ->
     Some(slot)
 }
 
-/// What an entry takes in a snapshot.
+/// The bytes of an entry in a snapshot.
 const ENTRY_BYTES: usize = 25;
 
 fn adopt_entry<M: Memory>(built: &mut Built<M>, snapshot: &mut SnapshotReader<'_>) -> Option<()> {

@@ -1,4 +1,4 @@
-//! What can go wrong with a saved pod.
+//! Errors of saved pods.
 
 use std::io;
 
@@ -44,7 +44,7 @@ pub enum SavedError {
     CutOff {
         /// Its length.
         at: u64,
-        /// What is incomplete.
+        /// The incomplete part.
         part: &'static str,
     },
     /// The file's bytes are not those that were saved.
@@ -52,7 +52,7 @@ pub enum SavedError {
     Damaged {
         /// Where the part begins that is.
         at: u64,
-        /// What is wrong with it.
+        /// The fault.
         what: &'static str,
     },
     /// There is an object with this key already.
@@ -107,10 +107,10 @@ fn text(key: &[u8]) -> String {
     loaded.objects, missing.objects, missing.bytes
 )]
 pub struct LoadError {
-    /// What was in the way.
+    /// The obstacle.
     pub why: SavedError,
-    /// What was done before: it is in the pod, or was kept there.
+    /// The part that was loaded before: it is in the pod, or was kept there.
     pub loaded: Amount,
-    /// What of the file was not.
+    /// The part of the file that was not loaded.
     pub missing: Amount,
 }

@@ -22,10 +22,10 @@ pub enum Existing {
     Replace,
 }
 
-/// What a load did.
+/// The outcome of a load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loaded {
-    /// What was created or replaced.
+    /// The objects that were created or replaced.
     pub loaded: Amount,
     /// Objects that were there before, and were kept or replaced.
     pub existing: u64,
@@ -61,7 +61,7 @@ impl<F: Read + Seek> SavedFile<F> {
         from_its_start(&mut self.file, visit).map(drop)
     }
 
-    /// What is in it.
+    /// The file's contents.
     pub fn contents(&self) -> Contents {
         self.contents
     }

@@ -1,4 +1,4 @@
-//! What a pod holds, in a file and back, while hosts are at work.
+//! The contents of a pod, into a file and back, while hosts are at work.
 //!
 //! A host like any other goes through all keys and reads each object, so each is saved as it was at
 //! some moment of the save: what is there from its beginning to its end is in the file, and what
@@ -64,12 +64,12 @@ impl Amount {
     }
 }
 
-/// What is in a file.
+/// The contents of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contents {
     /// The pod that was saved.
     pub pod: Uuid,
-    /// What of it is there.
+    /// The part of them that is there.
     pub saved: Amount,
     /// Objects that are not there because their values were lost
     /// ([`Error::is_loss`](crate::Error::is_loss)).

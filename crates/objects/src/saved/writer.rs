@@ -15,7 +15,7 @@ pub(super) struct FileWriter<W> {
     /// Of all that was written, but for checksums.
     checksum: u32,
     pod: Uuid,
-    /// What was added.
+    /// The objects that were added.
     pub(super) saved: Amount,
     block: Vec<u8>,
     records: u32,

@@ -1,4 +1,4 @@
-//! What a pod's memory holds of objects, and what a host keeps of it: no log, no other hosts.
+//! The memory of objects in a pod, and a host's tables of it: no log, no other hosts.
 
 pub(crate) mod copies;
 pub(crate) mod dirty;

@@ -49,7 +49,7 @@ pub(crate) struct PartitionEntry {
     pub(crate) header: Option<Header>,
     pub(crate) key: Vec<u8>,
     pub(crate) value: Vec<u8>,
-    /// What it counts for in the memory of its host.
+    /// The bytes that it counts for in the memory of its host.
     pub(crate) bytes: u64,
     /// Accesses since it came.
     pub(crate) accesses: u64,
@@ -57,7 +57,7 @@ pub(crate) struct PartitionEntry {
     pub(crate) busy: bool,
 }
 
-/// What stands between a thread and an entry of the partition.
+/// The lock by which a thread has an entry of the partition.
 pub(crate) type Hold<M> = ArcMutexGuard<<M as Memory>::RawMutex, PartitionEntry>;
 
 /// The objects in one host's memory.
@@ -77,7 +77,7 @@ impl<M: Memory> Partition<M> {
             host: host.seat().host(),
             mailbox: Mailbox::new(area, host.seat(), host.mail()),
             backed: area.geometry().partition_backup,
-            // What is dirty is so by its record.
+            // With marks, the record says whether an object is dirty.
             budget: if area.geometry().has_marks() { 0 } else { budget },
             bytes: AtomicU64::new(0),
             shards: std::array::from_fn(|_| RwLock::default()),

@@ -14,7 +14,7 @@ use tombolo_sharing::{HEADER_BYTES, Header, PREFIX_BYTES, Part};
 
 use crate::host::lookup::Attempt;
 use crate::host::reserve::Room;
-use crate::ids::Slot;
+use crate::ids::{NOTE_PREFIX, Slot};
 use crate::replica::Shard;
 use crate::storage::index::Found;
 use crate::storage::space::{Space, Sparse};
@@ -68,6 +68,10 @@ impl<M: Memory> Objects<M> {
     fn evacuate(&self, shard: &Shard<M>, slot: Slot) -> Result<(), Error> {
         let state = shard.state();
         let Some(key) = self.key_in(&state.space, slot) else { return Ok(()) };
+        if key.starts_with(NOTE_PREFIX) {
+            // Its host's intent says where it is.
+            return Ok(());
+        }
         let (hash, tail) = (self.hash(&key)?, self.sync_shard(shard)?);
         let Some(found) = state.index.find_slot(self.memory(), hash, slot.line) else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What a host does in the background, and what it does to make room.
+//! The work of a host in the background, and its work to make room.
 
 pub(crate) mod compact;
 mod reclaim;

@@ -1,8 +1,9 @@
-//! What a host does in the background, a little at a time.
+//! The work of a host in the background, a little at a time.
 
 use std::sync::atomic::Ordering;
 
 use tombolo_memory::Memory;
+use tombolo_sharing::Counter;
 
 use crate::host::reserve::Room;
 use crate::host::upkeep::Maintenance;
@@ -44,10 +45,22 @@ impl<M: Memory> Objects<M> {
             self.seat().tell_time(self.memory());
             self.shards().iter().for_each(|shard| shard.state().space.release_idle());
         }
+        self.give_back_idle()?;
         let compacting = self.upkeep.compacting.load(Ordering::Relaxed);
         if compacting || ticks.is_multiple_of(TICKS_TO_COMPACT) {
             let goes_on = self.compact_above_watermark()?;
             self.upkeep.compacting.store(goes_on, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Frees some chunks that are empty, and gives back the memory of such as are not used.
+    fn give_back_idle(&self) -> Result<(), Error> {
+        let after = self.upkeep.options.give_back_after;
+        for shard in self.shards() {
+            let sync = || self.sync_shard(shard).map(drop);
+            let chunks = shard.state().space.give_back_idle(after, sync)?;
+            self.counters.add(Counter::GivenBack, chunks);
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ use tombolo_sharing::{Counter, Part};
 
 use crate::host::lookup::Lookup;
 use crate::host::reserve::PATIENCE;
+use crate::ids::{KeyHash, NOTE_PREFIX};
 use crate::replica::apply::fingerprint;
 use crate::replica::event::Event;
 use crate::storage::index::Entry;
@@ -20,32 +21,19 @@ impl<M: Memory> Objects<M> {
     /// is no room; [`Error::KeyLength`], [`Error::Busy`], [`Error::Stalled`], [`Error::Fenced`].
     pub fn create(&self, key: &[u8], value: &[u8]) -> Result<Version, Error> {
         let hash = self.begin(key)?;
-        let index = &self.state(hash).index;
-        let objects = index.len();
-        if objects >= index.capacity() {
-            return Err(Error::IndexFull { objects });
+        if key.starts_with(NOTE_PREFIX) {
+            return Err(Error::ReservedKey);
         }
+        self.check_index(hash)?;
         let mut placed = None;
         let created = self.retry_with_backoff(|| {
-            let mut others = SmallVec::<[Entry; 4]>::new();
-            let same = self.lookup(hash, |found, tail| {
-                others.push(found.entry);
-                self.look(found, tail, key, Part::Nothing, |_, _| ())
-            })?;
-            match same {
-                Lookup::Found(_) => return Err(Error::Exists),
-                Lookup::Absent => {}
-                Lookup::Retry => return Ok(None),
-            }
-            let expected = fingerprint(others.into_iter());
+            let Some(expected) = self.absent(hash, key)? else { return Ok(None) };
             if placed.is_none() {
                 let Some(intent) = self.open_intent() else { return Ok(None) };
                 placed = Some(self.place(intent, hash, key, value, PATIENCE)?);
             }
             let Some(placed) = &placed else { return Ok(None) };
-            let Placed { slot, intent, .. } = *placed;
-            let event = Event::Create { hash, slot, expected, intent_slot: intent.intent_slot };
-            Ok(self.announce(placed, None, event)?.then_some(placed.header.version))
+            Ok(self.announce_new(hash, placed, expected)?.then_some(placed.header.version))
         });
         if let Some(placed) = placed {
             self.end_placing(hash, &placed, None, created.as_ref().map(|_| true));
@@ -54,5 +42,46 @@ impl<M: Memory> Objects<M> {
             self.count(Counter::Creates);
         }
         created
+    }
+
+    /// Sees that the index has room for an object with this hash.
+    ///
+    /// # Errors
+    /// [`Error::IndexFull`].
+    pub(crate) fn check_index(&self, hash: KeyHash) -> Result<(), Error> {
+        let index = &self.state(hash).index;
+        let objects = index.len();
+        if objects >= index.capacity() { Err(Error::IndexFull { objects }) } else { Ok(()) }
+    }
+
+    /// On what it is conditional that an object with `key` comes to be: the other objects with its
+    /// hash. `None` if something changed meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Exists`], and those of a read.
+    pub(crate) fn absent(&self, hash: KeyHash, key: &[u8]) -> Result<Option<u32>, Error> {
+        let mut others = SmallVec::<[Entry; 4]>::new();
+        let same = self.lookup(hash, |found, tail| {
+            others.push(found.entry);
+            self.look(found, tail, key, Part::Nothing, |_, _| ())
+        })?;
+        match same {
+            Lookup::Found(_) => Err(Error::Exists),
+            Lookup::Absent => Ok(Some(fingerprint(others.into_iter()))),
+            Lookup::Retry => Ok(None),
+        }
+    }
+
+    /// Has the log say that a placed object is there, unless `expected` has changed.
+    pub(crate) fn announce_new(
+        &self,
+        hash: KeyHash,
+        placed: &Placed,
+        expected: u32,
+    ) -> Result<bool, Error> {
+        let Placed { slot, intent, .. } = *placed;
+        let intent_slot = intent.intent_slot;
+        let event = Event::Create { hash, slot, expected, intent_slot, record: None };
+        self.announce(placed, None, event)
     }
 }

@@ -10,26 +10,43 @@ use crate::ids::{LostTo, Slot};
 use crate::replica::event::{Event, target};
 use crate::storage::index::{Entry, Found};
 use crate::storage::intents::Intent;
-use crate::write::relocate::OpenIntent;
+use crate::write::relocate::{OpenIntent, Placed};
 use crate::{Error, Objects, Version, sites};
 
 impl<M: Memory> Objects<M> {
     /// Puts a value in the place of one that is lost; `None` if it is not there any more.
     pub(crate) fn replace_lost(&self, key: &[u8], value: &[u8]) -> Result<Option<Version>, Error> {
+        let Some(entry) = self.lost_to_replace(key)? else { return Ok(None) };
+        let Some(intent) = self.open_intent() else { return Ok(None) };
+        let placed = self.place(intent, entry.hash, key, value, PATIENCE)?;
+        let version = placed.header.version;
+        let (moved, left) = self.announce_instead(&entry, &placed);
+        self.end_placing(entry.hash, &placed, left, moved.as_ref().copied());
+        Ok(moved?.then_some(version))
+    }
+
+    /// The entry of the object with `key` whose value is lost, and in whose place another may be
+    /// put; `None` if there is none, or none any more.
+    pub(crate) fn lost_to_replace(&self, key: &[u8]) -> Result<Option<Entry>, Error> {
         let Some(entry) = self.find_lost(key)?.filter(|entry| !self.is_cleared_up(entry)) else {
             return Ok(None);
         };
         if self.may_be_another(key, &entry)? {
             return self.forget_lost(key).map(|_| None);
         }
-        let Some(intent) = self.open_intent() else { return Ok(None) };
-        let placed = self.place(intent, entry.hash, key, value, PATIENCE)?;
-        let version = placed.header.version;
-        let event = Event::Move { target: target(entry), to: placed.slot };
-        let moved = self.announce(&placed, Some(entry.slot), event);
-        let left = self.left_by(&entry);
-        self.end_placing(entry.hash, &placed, left, moved.as_ref().copied());
-        Ok(moved?.then_some(version))
+        Ok(Some(entry))
+    }
+
+    /// Has the log say that a placed object takes the place of a lost one: whether it does, and the
+    /// slot that is free then.
+    pub(crate) fn announce_instead(
+        &self,
+        entry: &Entry,
+        placed: &Placed,
+    ) -> (Result<bool, Error>, Option<Slot>) {
+        let event = Event::Move { target: target(*entry), to: placed.slot };
+        let moved = self.announce(placed, Some(entry.slot), event);
+        (moved, self.left_by(entry))
     }
 
     /// Whether the object with `key` may be another one than that with this entry, whose key

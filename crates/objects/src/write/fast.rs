@@ -46,7 +46,7 @@ pub(crate) struct WritePlan<'a, M: Memory> {
 }
 
 impl<M: Memory> WritePlan<'_, M> {
-    /// What is written of it.
+    /// The bytes that are written of it.
     #[inline(always)]
     pub(crate) fn whole<'v>(&self, key: &'v [u8], head: &'v [u8], rest: &'v [u8]) -> Whole<'v> {
         Whole::new(self.dirty, self.header.encode(), key, head, rest)
@@ -231,6 +231,7 @@ impl<M: Memory> Objects<M> {
             known: true,
             phase: Phase::InPlace { undone: false, dirty },
             intent_slot: plan.intent.slot(),
+            shares_intent: false,
             since: self.memory().moment(),
             stays: PhantomData,
         }

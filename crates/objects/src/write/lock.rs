@@ -38,6 +38,8 @@ pub(crate) struct Locked<'a, M: Memory> {
     pub(crate) phase: Phase,
     /// Where it is recorded that the object is being changed, while it is.
     pub(crate) intent_slot: IntentSlot,
+    /// The intent is that of a transaction, which has other objects locked, too.
+    pub(crate) shares_intent: bool,
     /// When the lock was taken: nothing read under it was out of date by then.
     pub(crate) since: Moment,
     /// The thread that has written cleans: it alone knows whether what it has stored went past the
@@ -156,6 +158,18 @@ impl<M: Memory> Objects<M> {
         tail: u64,
         key: &[u8],
     ) -> Result<Attempt<LockedObject<'_, M>>, Error> {
+        self.try_lock_with(found, tail, key, None)
+    }
+
+    /// The same, perhaps with an intent that the caller has reserved, and uses for other objects,
+    /// too.
+    pub(crate) fn try_lock_with(
+        &self,
+        found: &Found<'_>,
+        tail: u64,
+        key: &[u8],
+        intent_slot: Option<IntentSlot>,
+    ) -> Result<Attempt<LockedObject<'_, M>>, Error> {
         let held = match found.entry.locked_by() {
             Some(LockedBy::Log | LockedBy::Partition) => None,
             Some(LockedBy::Record(record)) => {
@@ -171,12 +185,17 @@ impl<M: Memory> Objects<M> {
                 Attempt::Good(_) if self.locks == Locks::Log => {
                     self.lock_by_log(found)?.then_some(HeldLock::Log)
                 }
-                Attempt::Good(_) => self.allocate(found.entry)?.map(HeldLock::Record),
+                Attempt::Good(_) => {
+                    let waits = intent_slot.is_none();
+                    self.allocate(found.entry, waits)?.map(HeldLock::Record)
+                }
                 Attempt::OtherKey => return Ok(Attempt::OtherKey),
                 Attempt::Changed => None,
             },
         };
-        held.map_or(Ok(Attempt::Changed), |held| self.enter_or_unlock(held, found.entry, key))
+        held.map_or(Ok(Attempt::Changed), |held| {
+            self.enter_or_unlock(held, found.entry, key, intent_slot)
+        })
     }
 
     /// Looks at an object that has just been locked; releases it if it is not the one with `key`.
@@ -185,14 +204,19 @@ impl<M: Memory> Objects<M> {
         mut held: HeldLock,
         entry: Entry,
         key: &[u8],
+        shared: Option<IntentSlot>,
     ) -> Result<Attempt<LockedObject<'_, M>>, Error> {
-        let Some(intent_slot) = self.intents.reserve() else {
+        let Some(intent_slot) = shared.or_else(|| self.intents.reserve()) else {
             self.unlock_unentered(held, entry)?;
             return Ok(Attempt::Changed);
         };
-        let outcome = self.enter(&mut held, entry, key, intent_slot);
-        if !matches!(outcome, Ok(Attempt::Good(_))) {
-            self.intents.end(intent_slot, false);
+        let mut outcome = self.enter(&mut held, entry, key, intent_slot);
+        if let Ok(Attempt::Good(LockedObject::Shared(locked))) = &mut outcome {
+            locked.shares_intent = shared.is_some();
+        } else {
+            if shared.is_none() {
+                self.intents.end(intent_slot, false);
+            }
             self.unlock_unentered(held, entry)?;
         }
         if matches!(outcome, Err(Error::Poisoned)) && !self.lose_poisoned(entry.hash, entry.slot)? {
@@ -212,7 +236,7 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Looks at the object again, now that its lock is held.
-    fn enter(
+    pub(crate) fn enter(
         &self,
         held: &mut HeldLock,
         entry: Entry,
@@ -278,6 +302,7 @@ impl<M: Memory> Objects<M> {
             known,
             phase: Phase::Unchanged,
             intent_slot,
+            shares_intent: false,
             since,
             stays: PhantomData,
         };
@@ -313,11 +338,15 @@ impl<M: Memory> Objects<M> {
         self.memory().consume(sites::WRITE_INVALIDATE, |_| ((), lines()));
     }
 
-    /// Gives a read-shared object a record; `None` if the object changed meanwhile. The record is
-    /// locked by this thread.
-    fn allocate(&self, entry: Entry) -> Result<Option<RecordLock>, Error> {
+    /// Gives a read-shared object a record; `None` if the object changed meanwhile, or there is no
+    /// record at once and the caller does not wait for one. The record is locked by this thread.
+    fn allocate(&self, entry: Entry, waits: bool) -> Result<Option<RecordLock>, Error> {
         let started = self.memory().uptime();
-        let held = self.claim_record(entry.hash)?;
+        let claimed = match waits {
+            true => Some(self.claim_record(entry.hash)?),
+            false => self.try_claim_record(entry.hash)?,
+        };
+        let Some(held) = claimed else { return Ok(None) };
         let event = Event::Allocate { target: target(entry), by: LockedBy::Record(held.record) };
         match self.commit(event) {
             Ok(true) => {
@@ -335,17 +364,20 @@ impl<M: Memory> Objects<M> {
 
     /// A free record for the object with this hash, if need be one that was taken from another.
     fn claim_record(&self, hash: KeyHash) -> Result<RecordLock, Error> {
-        self.retry_with_backoff(|| {
-            if let Some(held) = self.records.claim(hash) {
-                return Ok(Some(held));
-            }
-            // The log says which objects have the records; no other thread may be applying it.
-            if self.memory().keeps(sites::RECORD_SYNC) {
-                self.sync_all()?;
-            }
-            let mut freed = None;
-            self.blocked(Why::NoRecord { hash, freed: &mut freed })?;
-            Ok(freed.and_then(|record| self.records.claim_freed(hash, record)))
-        })
+        self.retry_with_backoff(|| self.try_claim_record(hash))
+    }
+
+    /// The same; `None` if there is none at once.
+    pub(crate) fn try_claim_record(&self, hash: KeyHash) -> Result<Option<RecordLock>, Error> {
+        if let Some(held) = self.records.claim(hash) {
+            return Ok(Some(held));
+        }
+        // The log says which objects have the records; no other thread may be applying it.
+        if self.memory().keeps(sites::RECORD_SYNC) {
+            self.sync_all()?;
+        }
+        let mut freed = None;
+        self.blocked(Why::NoRecord { hash, freed: &mut freed })?;
+        Ok(freed.and_then(|record| self.records.claim_freed(hash, record)))
     }
 }

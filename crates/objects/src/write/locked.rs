@@ -1,4 +1,4 @@
-//! What may be done with an object whose lock is held, and how that ends.
+//! An object whose lock is held: the changes it allows, and how the lock ends.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::storage::index::validated;
 use crate::storage::intents::Change;
 use crate::storage::records::RecordId;
 use crate::write::lock::{HeldLock, Locked, Phase};
-use crate::write::relocate::{OpenIntent, Placed};
+use crate::write::relocate::{Filled, OpenIntent, Placed};
 use crate::{Error, Objects, sites};
 
 /// How a value would lie in a slot.
@@ -81,9 +81,10 @@ impl<M: Memory> Locked<'_, M> {
         Ok(())
     }
 
-    /// Changes part of the value.
+    /// Changes part of the value. On an error because this host was fenced, nothing of what was
+    /// changed before counts.
     pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        self.objects.may_store()?;
+        self.objects.may_store().inspect_err(|_| self.leave_to_others())?;
         let to = self.value_at(offset, bytes.len())?;
         if matches!(self.phase, Phase::Elsewhere(_)) || !self.may_change_in_place() {
             return self.write_elsewhere(to, bytes);
@@ -91,6 +92,16 @@ impl<M: Memory> Locked<'_, M> {
         self.invalidate_if_stale(to, bytes.len());
         self.store(to, bytes)?;
         self.renew_header(self.header.value_bytes)
+    }
+
+    /// Leaves a write that ends in the middle, with its intent, to the hosts that go on without
+    /// this one: they undo it. To release the lock would say that it is whole.
+    fn leave_to_others(&mut self) {
+        if let Phase::InPlace { dirty, .. } = &mut self.phase {
+            let dirty = std::mem::take(dirty);
+            self.objects.memory().publish(sites::WRITE_CLEAN, dirty, |_| self.give());
+            self.phase = Phase::Released;
+        }
     }
 
     /// Whether nobody views the object, and, where writes can be undone, what this one overwrites
@@ -121,6 +132,17 @@ impl<M: Memory> Locked<'_, M> {
             self.header = placed.header;
         }
         Ok(())
+    }
+
+    /// Moves the object into a slot in which another value of it has been placed, and ends the
+    /// write.
+    ///
+    /// # Errors
+    /// Those of [`finish`](Self::finish). The slot is given back, unless others have to.
+    pub(crate) fn replace_by(mut self, placed: Placed) -> Result<(), Error> {
+        self.objects.count(Counter::Writes);
+        self.phase = Phase::Elsewhere(Box::new(placed));
+        self.finish()
     }
 
     /// Ends what was done elsewhere: the object is there now, or, on an error, where and as it was.
@@ -182,7 +204,7 @@ impl<M: Memory> Locked<'_, M> {
     }
 
     /// Where it is recorded what becomes of the object's slot.
-    fn open_intent(&self) -> OpenIntent {
+    pub(crate) fn open_intent(&self) -> OpenIntent {
         let torn = match self.phase {
             Phase::InPlace { undone, .. } => Some(self.change(undone)),
             _ => None,
@@ -217,8 +239,8 @@ impl<M: Memory> Locked<'_, M> {
 
     fn invalidate_if_stale(&self, from: u64, bytes: usize) {
         if !self.fresh {
-            // What this guard has written itself must not be dropped, but it is dirty: dropping a
-            // dirty line writes it back first.
+            // Bytes that this guard has written itself must not be dropped, but they are dirty:
+            // dropping a dirty line writes it back first.
             self.objects.drop_stale(&self.extent, from, bytes as u64);
         }
     }
@@ -291,6 +313,33 @@ impl<M: Memory> Locked<'_, M> {
         self.arrive()
     }
 
+    /// Sees that the object can be changed in its slot to one of so many bytes: as it is, it moves
+    /// to a larger slot if it has to, or if somebody views it.
+    pub(crate) fn make_room(&mut self, key: &[u8], bytes: u64) -> Result<(), Error> {
+        let objects = self.objects;
+        let pinned = objects.state(self.entry.hash).space.is_pinned(self.slot.line);
+        let stays = objects.memory().check(sites::PIN_WRITE, !pinned);
+        if stays && bytes <= self.extent.bytes() {
+            return Ok(());
+        }
+        let mut value = vec![0; self.header.value_bytes as usize];
+        self.read(0, &mut value)?;
+        let (intent, bytes) = (self.open_intent(), bytes.max(self.header.total_bytes()));
+        let (hash, patience) = (self.entry.hash, Duration::ZERO);
+        let placed =
+            objects.place_within(intent, hash, bytes, self.header, key, &value, patience)?;
+        self.phase = Phase::Elsewhere(Box::new(placed));
+        self.arrive()
+    }
+
+    /// Stores the whole object, header included, over what is in its slot. No intent says so: a
+    /// redo note does. Returns the lines that are dirty then.
+    pub(crate) fn store_image(&mut self, header: Header, image: &[u8]) -> SmallVec<[Lines; 2]> {
+        self.extent.write(self.objects.memory(), 0, image);
+        (self.header, self.fresh) = (header, true);
+        self.extent.covering(0, image.len() as u64).collect()
+    }
+
     /// Goes on in the slot to which the object has moved; or where it was, if it could not.
     fn follow(&mut self, moved: Result<Placed, Error>) -> Result<(), Error> {
         let objects = self.objects;
@@ -308,7 +357,9 @@ impl<M: Memory> Locked<'_, M> {
         self.slot = to.slot;
         self.extent = to.extent;
         self.header = to.header;
-        self.fresh = true;
+        // Where another agent has stored, this host's caches may have older lines.
+        let by_any = to.filled == Filled::ByAny;
+        self.fresh = !(by_any && objects.memory().keeps(sites::ROOM_NOT_VALIDATED));
         Ok(())
     }
 
@@ -336,7 +387,7 @@ impl<M: Memory> Locked<'_, M> {
     ///
     /// # Errors
     /// [`LogError::Fenced`](tombolo_log::LogError::Fenced) if it was not this host's any more.
-    fn unlock(&mut self, written: bool) -> Result<(), Error> {
+    pub(crate) fn unlock(&mut self, written: bool) -> Result<(), Error> {
         let objects = self.objects;
         self.give();
         let phase = std::mem::replace(&mut self.phase, Phase::Released);
@@ -356,7 +407,7 @@ impl<M: Memory> Locked<'_, M> {
             // the log.
             (objects.unlock_by_log(self.entry).is_ok(), None)
         };
-        if released {
+        if released && !self.shares_intent {
             objects.intents.end(self.intent_slot, noted);
         }
         if let Some(counter) = counter.filter(|_| self.fresh) {

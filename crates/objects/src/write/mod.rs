@@ -3,6 +3,7 @@
 mod batch;
 mod create;
 mod delete;
+mod evict;
 mod fast;
 pub(crate) mod guard;
 pub(crate) mod lock;
@@ -13,6 +14,7 @@ mod move_in;
 mod move_out;
 pub(crate) mod partition;
 pub(crate) mod relocate;
+pub(crate) mod reservation;
 
 use tombolo_memory::Memory;
 use tombolo_sharing::Counter;

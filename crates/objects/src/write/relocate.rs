@@ -22,13 +22,33 @@ pub(crate) struct Placed {
     pub(crate) extent: Extent,
     pub(crate) header: Header,
     pub(crate) intent: OpenIntent,
+    pub(crate) filled: Filled,
+}
+
+/// How an object came into its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Filled {
+    /// Through this host's caches, or past them: it has to be cleaned.
+    Here,
+    /// The same, and it is in memory.
+    Cleaned,
+    /// Perhaps by another agent, of whose stores this host's caches may know nothing.
+    ByAny,
+}
+
+impl Placed {
+    /// The lines of the object that have to be cleaned before it is announced.
+    pub(crate) fn uncleaned(&self) -> impl Iterator<Item = Lines> {
+        let bytes = if self.filled == Filled::Cleaned { 0 } else { self.header.total_bytes() };
+        self.extent.covering(0, bytes)
+    }
 }
 
 /// Where a thread records what it is about to do to slots.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenIntent {
     pub(crate) intent_slot: IntentSlot,
-    /// What is recorded there of an object that the thread has locked, and changed.
+    /// The record there of an object that the thread has locked, and changed.
     pub(crate) torn: Torn,
     /// It records nothing else there: nothing that it has locked.
     pub(crate) alone: bool,
@@ -52,7 +72,7 @@ impl<M: Memory> Objects<M> {
         retry_with_backoff(self.memory(), || Ok(self.open_intent()))
     }
 
-    /// What was recorded there of slots is over.
+    /// The intent on these slots is over.
     pub(crate) fn close_intent(&self, OpenIntent { intent_slot, torn, alone, .. }: OpenIntent) {
         match torn {
             Some(change) => self.intents.set(intent_slot, Intent::Writes(change)),
@@ -71,10 +91,25 @@ impl<M: Memory> Objects<M> {
         patience: Duration,
     ) -> Result<Placed, Error> {
         let header = Header::new(self.next_version(), key, value.len() as u32);
+        let bytes = object_bytes(key, value).inspect_err(|_| self.close_intent(intent))?;
+        self.place_within(intent, hash, bytes, header, key, value, patience)
+    }
+
+    /// The same, with this header, into a slot that has room for so many bytes.
+    #[allow(clippy::too_many_arguments, reason = "what an object is, and where it goes")]
+    pub(crate) fn place_within(
+        &self,
+        intent: OpenIntent,
+        hash: KeyHash,
+        bytes: u64,
+        header: Header,
+        key: &[u8],
+        value: &[u8],
+        patience: Duration,
+    ) -> Result<Placed, Error> {
         loop {
-            let slot = object_bytes(key, value)
-                .and_then(|bytes| self.reserve(hash, bytes, patience))
-                .inspect_err(|_| self.close_intent(intent))?;
+            let slot =
+                self.reserve(hash, bytes, patience).inspect_err(|_| self.close_intent(intent))?;
             match self.write_new(intent, slot, header, key, value) {
                 // Each time there is a chunk less to choose from.
                 Err(Error::Poisoned) => {}
@@ -103,7 +138,7 @@ impl<M: Memory> Objects<M> {
         }
         self.write_whole(&extent, header, key, value);
         if self.memory().check(sites::POISON_PLACE, !self.is_poisoned(&extent)) {
-            return Ok(Placed { slot, extent, header, intent });
+            return Ok(Placed { slot, extent, header, intent, filled: Filled::Here });
         }
         let lines = extent.covering(0, header.total_bytes());
         self.memory().publish(sites::CREATE_CLEAN, lines, |memory| extent.give(memory, 0));
@@ -147,9 +182,8 @@ impl<M: Memory> Objects<M> {
         event: Event,
         then: impl FnOnce(),
     ) -> Result<bool, Error> {
-        let Placed { slot, extent, header, intent } = placed;
-        let lines = extent.covering(0, header.total_bytes());
-        self.memory().publish(sites::CREATE_CLEAN, lines, |memory| {
+        let Placed { slot, extent, header, intent, .. } = placed;
+        self.memory().publish(sites::CREATE_CLEAN, placed.uncleaned(), |memory| {
             extent.give(memory, header.total_bytes());
             if memory.keeps(sites::LEAVE_NOTED) {
                 let (to, version, torn) = (slot.line, header.version, intent.torn);

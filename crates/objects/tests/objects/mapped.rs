@@ -73,7 +73,7 @@ fn sharded_pod(lnr_mib: u64, records: Option<u64>, log_shards: u64) -> Place {
         scr_bytes: Some(1 << 20),
         lnr_bytes: Some(lnr_mib << 20),
         layout,
-        force: false,
+        ..CreateOptions::default()
     };
     create(&spec, options).unwrap();
     Place { spec, _folder: folder }

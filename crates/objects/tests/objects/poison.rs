@@ -3,7 +3,8 @@
 
 use std::fs::OpenOptions;
 
-use tombolo_objects::{Error, Objects, Options};
+use tombolo_memory::Mapped;
+use tombolo_objects::{Error, Objects, Options, Reads, Writes};
 use tombolo_pod::{PodSpec, open};
 use tombolo_sharing::{CreateOptions, create};
 
@@ -25,7 +26,7 @@ fn hosts_survive_a_file_that_is_cut_off() {
         scr_bytes: Some(1 << 20),
         lnr_bytes: Some(BYTES),
         layout: Default::default(),
-        force: false,
+        ..CreateOptions::default()
     };
     create(&spec, options).unwrap();
     let first = Objects::join(open(&spec).unwrap(), Options::default()).unwrap();
@@ -37,20 +38,26 @@ fn hosts_survive_a_file_that_is_cut_off() {
 
     let mut bytes = Vec::new();
     let mut lost = 0;
+    let (mut there, mut gone) = (Vec::new(), Vec::new());
     for number in 0..OBJECTS {
         let key = number.to_le_bytes();
         match first.read(&key, &mut bytes) {
             Ok(found) => {
                 assert!(found.is_some());
                 assert_eq!(bytes, value(number, 0), "what is read is whole");
+                there = key.to_vec();
             }
-            Err(Error::Poisoned) => lost += 1,
+            Err(Error::Poisoned) => {
+                lost += 1;
+                gone = key.to_vec();
+            }
             Err(error) => panic!("{number}: {error}"),
         }
     }
     assert!(lost > 0 && lost < OBJECTS, "{lost} of {OBJECTS}");
-    assert_eq!(first.stats().poisoned, lost.into());
+    assert_eq!(first.stats().poisoned, u64::from(lost));
     assert!(first.usage().lnr_poisoned_bytes > 0);
+    transactions_leave_it_lost(&first, &there, &gone);
 
     for number in 0..OBJECTS {
         let key = number.to_le_bytes();
@@ -69,4 +76,17 @@ fn hosts_survive_a_file_that_is_cut_off() {
         assert_eq!(bytes, value(number, 1));
     }
     first.leave().unwrap();
+}
+
+/// A transaction that comes to nothing used to delete a lost object that it would have written:
+/// nobody heard of the loss then.
+fn transactions_leave_it_lost(host: &Objects<Mapped>, there: &[u8], gone: &[u8]) {
+    let one = Writes::from([(gone.to_vec(), Some(b"value".to_vec()))]);
+    let several = Writes::from([(gone.to_vec(), None), (there.to_vec(), None)]);
+    for writes in [one, several] {
+        let transacted = host.transact(&Reads::new(), &writes, &|| false);
+        assert!(matches!(transacted, Err(Error::Poisoned)), "{transacted:?}");
+        let read = host.read(gone, &mut Vec::new());
+        assert!(matches!(read, Err(Error::Poisoned)), "{read:?}");
+    }
 }

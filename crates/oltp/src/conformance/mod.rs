@@ -1,4 +1,4 @@
-//! What every engine must do, as checks that any of them can be put through.
+//! The duties of every engine, as checks that any of them can be put through.
 //!
 //! Each check panics if the engine does not keep the trait's word. Transactions run one after
 //! another; that concurrent ones are serializable is shown by histories, which is not done here.

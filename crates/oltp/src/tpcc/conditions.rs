@@ -24,7 +24,7 @@ pub enum When {
     Always,
 }
 
-/// What must hold.
+/// A rule that must hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
     /// A condition of clause 3.3.2, 1 to 12.
@@ -60,7 +60,7 @@ pub struct Violation {
     pub warehouse: u32,
     /// D_ID, if it is about a district.
     pub district: Option<u8>,
-    /// What was found.
+    /// The values that were found.
     pub found: String,
 }
 
@@ -86,11 +86,11 @@ pub fn check<E: Engine>(engine: &E, scale: &Scale, when: When) -> Result<Vec<Vio
     Ok(combine([check_part(engine, scale, when, 0..scale.warehouses)?]))
 }
 
-/// What some warehouses' rows say. Hosts that each look at the warehouses which are at home with
-/// them need not read each other's rows.
+/// The sums over some warehouses' rows. Hosts that each look at the warehouses which are at home
+/// with them need not read each other's rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Part {
-    /// What is found by these rows alone.
+    /// The violations that these rows alone show.
     pub violations: Vec<Violation>,
     /// For each customer, by how much C_BALANCE exceeds what was delivered less H_AMOUNT, in cents.
     /// Its payments to other warehouses are not known here. So condition 10 holds if the sums over
@@ -110,7 +110,7 @@ pub struct StockId {
     pub item: u32,
 }
 
-/// What was taken from a stock, or a difference of such counts.
+/// The quantities taken from a stock, or a difference of such counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
     /// S_YTD.
@@ -129,7 +129,7 @@ impl Taken {
     }
 }
 
-/// What has to be 0 over all warehouses.
+/// The sums that have to be 0 over all warehouses.
 #[derive(Default)]
 struct Excess {
     customers: HashMap<CustomerId, i64>,
@@ -258,7 +258,7 @@ impl Found {
     }
 }
 
-/// What the conditions are about in one warehouse.
+/// The rows of one warehouse that the conditions are about.
 #[derive(Default)]
 struct WarehouseRows {
     /// W_YTD, if there is the warehouse.

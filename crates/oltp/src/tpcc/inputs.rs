@@ -1,4 +1,4 @@
-//! What transactions are about (clauses 2.4.1, 2.5.1, 2.6.1, 2.7.1 and 2.8.1).
+//! Inputs of transactions (clauses 2.4.1, 2.5.1, 2.6.1, 2.7.1 and 2.8.1).
 
 use super::load::LOADED;
 use super::population::{Constants, MOST_LINES, Scale};
@@ -153,7 +153,7 @@ pub(super) enum RemoteItems {
     First(u32),
 }
 
-/// What differs between variants of TPC-C when inputs are drawn.
+/// The rules for drawing inputs that differ between variants of TPC-C.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InputRules {
     pub(super) remote_items: RemoteItems,

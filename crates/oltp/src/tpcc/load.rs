@@ -12,7 +12,7 @@ use crate::Random;
 /// The date of all that is loaded. Later dates are greater, and 0 is null.
 pub(super) const LOADED: u64 = 1;
 
-/// What each customer has paid when it is loaded.
+/// The payment of each customer when it is loaded.
 const FIRST_PAYMENT: i64 = dollars(10);
 
 /// Loads the rows of one warehouse after another.

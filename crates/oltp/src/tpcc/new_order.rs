@@ -8,7 +8,7 @@ use super::population::{MOST_LINES, is_original};
 use super::rows::{Customer, District, Item, Order, OrderLine, Stock, Warehouse};
 use super::schema;
 
-/// What the terminal shows of an order that was placed.
+/// The terminal's output for an order that was placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed {
     /// O_ID.

@@ -7,7 +7,7 @@ use super::lookup::{self, first_key, row};
 use super::rows::{Customer, Order};
 use super::schema::{self, CustomerId, between, word_of};
 
-/// What the terminal shows of a customer's last order.
+/// The terminal's output for a customer's last order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
     /// The customer that asks.

@@ -9,7 +9,7 @@ use super::lookup::{self, replace, row_for_update};
 use super::rows::{Customer, District, History, Warehouse};
 use super::schema::{self, CustomerId};
 
-/// What the terminal shows of a payment.
+/// The terminal's output for a payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Paid {
     /// The customer that has paid.

@@ -150,7 +150,7 @@ fn string<const N: usize>(random: &mut Random, symbols: &[u8], least: usize) -> 
     text
 }
 
-/// What stands in the data of a tenth of the items and stocks.
+/// The word in the data of a tenth of the items and stocks.
 const ORIGINAL: &[u8; 8] = b"ORIGINAL";
 
 /// I_DATA or S_DATA: 26 to 50 letters, with [`ORIGINAL`] in a tenth of them.

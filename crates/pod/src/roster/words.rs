@@ -22,7 +22,7 @@ use crate::fencing::Stay;
 use crate::layout::AreaPlaces;
 use crate::sites;
 
-/// What becomes of an area.
+/// The phase of an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// No host takes part in it.
@@ -35,7 +35,7 @@ pub enum Phase {
     Closing,
 }
 
-/// What an entry is.
+/// The state of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Free,
@@ -81,7 +81,7 @@ impl Word {
         }
     }
 
-    /// What the last change made of the entry of [`host`](Self::host).
+    /// The state that the last change gave the entry of [`host`](Self::host).
     pub(super) fn made(self) -> State {
         State::from_bits(self.0 >> 2)
     }

@@ -24,7 +24,7 @@ pub(crate) struct Bc {
     depths: Array<i32>,
     /// How many shortest paths lead to a vertex.
     paths: Array<f64>,
-    /// What depends on a vertex.
+    /// The dependency of each vertex.
     deltas: Array<f32>,
     /// A bit for each edge: whether it is on a shortest path.
     on_path: Array<u64>,

@@ -20,7 +20,7 @@ const PRECISION: f64 = 1e-4;
 pub(crate) struct Pr {
     graph: Graph,
     scores: Array<f32>,
-    /// What each vertex gives to each of its neighbours.
+    /// The contribution of each vertex to each of its neighbours.
     contributions: Array<f32>,
     most_iterations: u32,
     /// Iterations that were done.

@@ -38,7 +38,7 @@ impl Queue {
         self.vertices.follow(processor, place) as usize
     }
 
-    /// What has come since the last window; passes barriers.
+    /// The vertices that have come since the last window; passes barriers.
     pub(crate) fn slide<P: Processor>(&self, me: &Member<P>, last: &Range<usize>) -> Range<usize> {
         me.barrier();
         let tail = self.tail.follow(&me.processor, 0) as usize;

@@ -24,7 +24,7 @@ pub(crate) struct WeightedEdge {
 
 element!(WeightedEdge { to: u32, weight: u32 });
 
-/// What a vertex's row consists of.
+/// The elements of a vertex's row.
 pub(crate) trait Neighbour: Element + Ord {
     fn vertex(self) -> u32;
 }
@@ -160,7 +160,7 @@ impl Graph<WeightedEdge> {
     }
 }
 
-/// What else an edge is when it is looked at from its other end.
+/// An edge as it is seen from its other end.
 pub(crate) trait Turn: Neighbour {
     fn turned(self, from: u32) -> (u32, Self);
 }

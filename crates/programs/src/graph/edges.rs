@@ -44,13 +44,8 @@ impl EdgeList {
     /// [`ProgramError::Edges`] names the line that is no edge, or that names a vertex beyond
     /// [`MAX_VERTICES`] or, at the end, beyond what so few edges can make sense of.
     pub fn read(file: &str, text: impl BufRead, directed: bool) -> Result<Self, ProgramError> {
-        Reader {
-            file,
-            line: 0,
-            largest: (0, 0),
-            list: Self { vertices: 0, edges: Vec::new(), weights: None, directed },
-        }
-        .read(text)
+        let list = Self { vertices: 0, edges: Vec::new(), weights: None, directed };
+        Reader { lines: Lines::new(file, text), largest: (0, 0), list }.read()
     }
 
     /// How many vertices there are.
@@ -64,44 +59,56 @@ impl EdgeList {
     }
 }
 
-struct Reader<'a> {
+/// The lines of a text, one by one, without blanks around them.
+pub(super) struct Lines<'a, R> {
     file: &'a str,
-    line: u64,
+    text: R,
+    /// The number of the last one; the first is 1.
+    number: u64,
+    line: Vec<u8>,
+}
+
+impl<'a, R: BufRead> Lines<'a, R> {
+    pub(super) fn new(file: &'a str, text: R) -> Self {
+        Self { file, text, number: 0, line: Vec::new() }
+    }
+
+    /// The next line, unless the text ends.
+    pub(super) fn next(&mut self) -> Result<Option<&[u8]>, ProgramError> {
+        self.number += 1;
+        self.line.clear();
+        let read = self.text.by_ref().take(MAX_LINE + 1).read_until(b'\n', &mut self.line);
+        if let Err(error) = read {
+            return Err(self.problem(format!("cannot be read: {error}")));
+        }
+        if self.line.len() as u64 > MAX_LINE {
+            return Err(self.problem(format!("more than {MAX_LINE} bytes; this is no edge")));
+        }
+        Ok((!self.line.is_empty()).then(|| self.line.trim_ascii()))
+    }
+
+    pub(super) fn problem(&self, problem: String) -> ProgramError {
+        ProgramError::Edges { file: self.file.to_owned(), line: self.number, problem }
+    }
+}
+
+struct Reader<'a, R> {
+    lines: Lines<'a, R>,
     /// The largest vertex, and the line that names it.
     largest: (usize, u64),
     list: EdgeList,
 }
 
-impl Reader<'_> {
-    fn read(mut self, mut text: impl BufRead) -> Result<EdgeList, ProgramError> {
-        let mut line = Vec::new();
-        loop {
-            self.line += 1;
-            line.clear();
-            let read = text.by_ref().take(MAX_LINE + 1).read_until(b'\n', &mut line);
-            if let Err(error) = read {
-                return Err(self.problem(format!("cannot be read: {error}")));
-            }
-            if line.is_empty() {
-                break;
-            }
-            if line.len() as u64 > MAX_LINE {
-                return Err(self.problem(format!("more than {MAX_LINE} bytes; this is no edge")));
-            }
+impl<R: BufRead> Reader<'_, R> {
+    fn read(mut self) -> Result<EdgeList, ProgramError> {
+        while let Some(line) = self.lines.next()? {
+            let line = line.to_vec();
             self.add(&line)?;
         }
         self.finish()
     }
 
     fn add(&mut self, line: &[u8]) -> Result<(), ProgramError> {
-        let line = line.trim_ascii();
-        if line.starts_with(b"%%MatrixMarket") {
-            return Err(self.problem(
-                "Matrix Market files are not read; drop the header and the \
-                line of sizes, and leave the lines `from to weight`"
-                    .to_owned(),
-            ));
-        }
         if line.is_empty() || line.starts_with(b"#") || line.starts_with(b"%") {
             return Ok(());
         }
@@ -143,7 +150,7 @@ impl Reader<'_> {
         };
         let number = self.number(word, MAX_VERTICES as u64 - 1, "vertex")?;
         if number as usize >= self.largest.0 {
-            self.largest = (number as usize, self.line);
+            self.largest = (number as usize, self.lines.number);
         }
         Ok(number)
     }
@@ -170,7 +177,7 @@ impl Reader<'_> {
         }
         let vertices = self.largest.0 + 1;
         if vertices > FREE_VERTICES && vertices / VERTICES_PER_EDGE > edges {
-            self.line = self.largest.1;
+            self.lines.number = self.largest.1;
             return Err(self.problem(format!(
                 "vertex {} in a list of {edges} edges; number the vertices from 0 on without gaps",
                 vertices - 1
@@ -181,6 +188,6 @@ impl Reader<'_> {
     }
 
     fn problem(&self, problem: String) -> ProgramError {
-        ProgramError::Edges { file: self.file.to_owned(), line: self.line, problem }
+        self.lines.problem(problem)
     }
 }

@@ -2,10 +2,13 @@
 
 mod compressed;
 mod edges;
+mod files;
 mod generate;
+mod matrix_market;
 
 pub(crate) use compressed::{Graph, WeightedEdge};
 pub use edges::{EdgeList, MAX_VERTICES, MAX_WEIGHT};
+pub(crate) use files::unpacked;
 
 use std::sync::Arc;
 

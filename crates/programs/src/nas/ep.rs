@@ -13,7 +13,7 @@ const RINGS: usize = 10;
 const RING_STRIDE: usize = 16;
 /// The most pairs that are made at a time, as a power of two: the suite's batch.
 const BATCH: u32 = 16;
-/// What making a number and a pair takes, in instructions.
+/// The cost of making a number and a pair, in instructions.
 const NUMBER_WORK: u64 = 12;
 const PAIR_WORK: u64 = 60;
 

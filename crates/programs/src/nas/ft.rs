@@ -43,7 +43,7 @@ pub(crate) struct Ft {
     field: Array<Complex>,
     /// The transform.
     spectrum: Array<Complex>,
-    /// What a unit of time does to each of the transform's numbers.
+    /// The factor of each of the transform's numbers in a unit of time.
     decay: Array<f64>,
     /// The roots of unity of the longest side.
     roots: Array<Complex>,
@@ -220,7 +220,7 @@ fn input(points: usize) -> impl Iterator<Item = Complex> {
     (0..points).map(move |_| [sequence.next(), sequence.next()])
 }
 
-/// What a unit of time does to the number of a point of the transform.
+/// The factor of a point of the transform in a unit of time.
 fn decay(sides: &[usize; 3], point: usize) -> f64 {
     let mut rest = point;
     let square: f64 = sides

@@ -16,9 +16,9 @@ const COARSENING: [f64; 4] = [0.5, 0.25, 0.125, 0.0625];
 /// Charges of each sign, at most.
 const CHARGES: usize = 10;
 const TOLERANCE: f64 = 1e-8;
-/// What is left of a residual that rounding cannot take away, relative to the first.
+/// The part of a residual that remains for rounding, relative to the first.
 const ROUNDING: f64 = 1e-13;
-/// What each cycle leaves of the residual, at most.
+/// The part of the residual that each cycle leaves, at most.
 const PROGRESS: f64 = 0.7;
 
 /// Scale, rounds and residual of class S.
@@ -132,7 +132,7 @@ impl Mg {
         }
     }
 
-    /// What the solution leaves of `from`.
+    /// The difference between `from` and the solution's charges.
     fn residual<P: Processor>(&self, me: &Member<P>, level: usize, from: &Grid) {
         let (p, residual) = (&me.processor, &self.residuals[level]);
         for row in me.share(residual.rows()) {
@@ -228,7 +228,7 @@ impl Mg {
         (me.sum(mine) / residual.len() as f64).sqrt()
     }
 
-    /// What the solution leaves of the charges, point by point.
+    /// The difference between the charges and the solution's, point by point.
     fn oracle(&self) -> f64 {
         let grid = &self.solutions[self.solutions.len() - 1];
         let (side, bits) = (grid.side(), grid.bits);

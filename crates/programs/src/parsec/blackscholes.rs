@@ -9,7 +9,7 @@ use crate::team::Member;
 
 /// Stream of random numbers.
 const OPTIONS: u64 = 20;
-/// What the formula takes, in instructions.
+/// The cost of the formula, in instructions.
 const WORK: u64 = 200;
 /// By how much a price in `f32` may differ from the oracle's in `f64`.
 const TOLERANCE: f64 = 2e-3;

@@ -41,7 +41,7 @@ pub(crate) struct Canneal {
     seed: u64,
     temperatures: u32,
     first_cost: u64,
-    /// What all moves that were made were thought to gain.
+    /// The sum of the expected gains of all moves that were made.
     gains: Cell<i64>,
     threads: usize,
 }
@@ -113,7 +113,7 @@ impl Canneal {
         }
     }
 
-    /// What it costs more if an element and `other` change places.
+    /// The difference of the cost if an element and `other` change places.
     fn difference<P: Processor>(&self, p: &P, element: usize, other: usize) -> i64 {
         let (from, to) = (self.location(p, element), self.location(p, other));
         let mut difference = 0;

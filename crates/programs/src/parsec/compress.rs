@@ -13,7 +13,7 @@ use crate::team::Member;
 const LEAST_MATCH: usize = 4;
 const MOST_MATCH: usize = LEAST_MATCH + 127;
 const MOST_LITERALS: usize = 128;
-/// What a chunk has at most when it is compressed.
+/// The greatest size of a compressed chunk.
 const MOST_BYTES: usize = LONGEST + LONGEST / MOST_LITERALS + 1;
 /// Places of four bytes that each thread remembers.
 const PLACES: usize = 256;

@@ -23,7 +23,7 @@ const TABLES: usize = 4;
 const PER_BUCKET: usize = 16;
 const NEAREST: usize = 10;
 const NONE: (f32, u32) = (f32::INFINITY, u32::MAX);
-/// What it takes to find out a query's buckets, and to rank one of the nearest, in instructions.
+/// The cost of finding a query's buckets, and of ranking one of the nearest, in instructions.
 const HASHING: u64 = 2000;
 const RANKING: u64 = 4000;
 

@@ -27,7 +27,7 @@ const GRAVITY: f32 = -1.0;
 const REST_DENSITY: f64 = 3.5;
 const PRESSURE: f64 = 4.0;
 const VISCOSITY: f64 = 0.5;
-/// What of its speed a particle keeps that meets a wall.
+/// The part of its speed that a particle keeps when it meets a wall.
 const BOUNCE: f32 = 0.5;
 /// Two particles are never nearer, as far as forces go.
 const NEAREST: f64 = 1e-3;
@@ -75,7 +75,7 @@ impl Fluidanimate {
             densities: layout.filled("densities", count, 0),
             forces: layout.filled("forces", count, [0; 3]),
             counts: layout.filled("counts of cells", cells, 0),
-            // Whatever continues a cell follows a block that is full.
+            // The continuation of a cell follows a block that is full.
             blocks: layout.filled("blocks of particles", ROOM * cells + count, 0),
             next: layout.filled("next blocks", cells + count / ROOM, 0),
             free: layout.filled("first free block", 1, 0),
@@ -320,14 +320,14 @@ fn add(a: [i64; 3], b: [i64; 3]) -> [i64; 3] {
     [0, 1, 2].map(|part| a[part] + b[part])
 }
 
-/// What a particle adds to the density of another.
+/// The share of a particle in the density of another.
 fn density_term(square: f64) -> i64 {
     let near = 1.0 - square;
     (near * near * near * ONE) as i64
 }
 
-/// What a particle does to the first of two. The other way round it is the same, but for its sign,
-/// to the bit.
+/// The force of a particle on the first of two. The other way round it is the same, but for its
+/// sign, to the bit.
 fn force(densities: [i64; 2], apart: [f64; 3], square: f64, speeds: [f64; 3]) -> [i64; 3] {
     let [a, b] = densities.map(|density| density as f64 / ONE + 1.0);
     let distance = square.sqrt().max(NEAREST);

@@ -107,7 +107,7 @@ impl Raytrace {
                 p.works(12);
                 nearest = nearer(nearest, sphere, ray);
             }
-            // What is hit behind this cell may yet be covered by what is in the next one.
+            // A sphere that is hit behind this cell may yet be covered by one in the next cell.
             let behind = (cell - column + 1) as f32;
             if nearest.is_some_and(|(depth, _)| depth < behind) {
                 break;
@@ -152,7 +152,7 @@ impl Kernel for Raytrace {
     }
 }
 
-/// What a ray meets first: this sphere, or what was the nearest before.
+/// The first hit of a ray: this sphere, or the nearest before.
 fn nearer(nearest: Option<(f32, Sphere)>, sphere: Sphere, ray: [f32; 2]) -> Option<(f32, Sphere)> {
     match (nearest, sphere.depth(ray)) {
         (Some((before, _)), Some(depth)) if before <= depth => nearest,

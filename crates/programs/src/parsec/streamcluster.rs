@@ -21,7 +21,7 @@ const CANDIDATES_PER_ROUND: usize = 24;
 /// Centers there can be.
 const CENTERS: usize = 64;
 const NONE: u32 = u32::MAX;
-/// What a center costs: this part of what all points cost at first.
+/// The cost of a center: this part of the cost of all points at first.
 const CENTER_PART: f64 = 128.0;
 
 pub(crate) struct Streamcluster {
@@ -33,7 +33,7 @@ pub(crate) struct Streamcluster {
     switches: Array<u8>,
     /// The point that each center is at.
     centers: Array<u32>,
-    /// What each thread's points would gain if they stayed at their center instead of leaving it
+    /// The gain of each thread's points if they stayed at their center instead of leaving it
     /// for the candidate: zero or less.
     savings: Array<f64>,
     closes: Array<u8>,
@@ -92,7 +92,7 @@ impl Streamcluster {
         free
     }
 
-    /// What opening the candidate costs this thread's points; less than zero if they gain.
+    /// The cost of opening the candidate for this thread's points; less than zero if they gain.
     fn look<P: Processor>(&self, me: &Member<P>, candidate: usize) -> f64 {
         let p = &me.processor;
         let mut cost = 0.0;
@@ -112,7 +112,7 @@ impl Streamcluster {
         cost
     }
 
-    /// What closing centers costs, as far as they are this thread's to think about: zero or less.
+    /// The cost of closing the centers that this thread has to judge: zero or less.
     fn think<P: Processor>(&self, me: &Member<P>) -> f64 {
         let p = &me.processor;
         let mut cost = 0.0;

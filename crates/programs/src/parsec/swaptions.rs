@@ -21,7 +21,7 @@ const STRIDE: usize = STEPS.next_multiple_of(LINE_BYTES as usize / size_of::<f64
 /// Rates come back to their mean at this pace, and go off at this one.
 const REVERSION: f64 = 0.2;
 const VOLATILITY: f64 = 0.012;
-/// What a step takes, in instructions.
+/// The cost of a step, in instructions.
 const WORK: u64 = 40;
 
 pub(crate) struct Swaptions {
@@ -37,7 +37,7 @@ pub(crate) struct Swaptions {
     rounds: u32,
 }
 
-/// What a thread knows of the swaption that it is at: it is told once.
+/// A thread's copy of the terms of its present swaption: they are read once.
 struct Terms {
     mean: f64,
     strike: f64,
@@ -72,7 +72,7 @@ impl Swaptions {
         self.rounds as usize * TRIALS
     }
 
-    /// What a swaption is worth on a path.
+    /// The worth of a swaption on a path.
     fn trial<P: Processor>(&self, me: &Member<P>, terms: &Terms, random: &mut Random) -> f64 {
         let (p, start) = (&me.processor, me.thread * STRIDE);
         let Terms { mean, strike, maturity } = *terms;

@@ -2,7 +2,7 @@
 
 use std::io::{BufWriter, Read, Write};
 
-use super::{Record, TraceError};
+use super::{Record, Records, TraceError, next_record};
 use crate::MAX_THREADS;
 
 pub(super) const MAGIC: &[u8; 8] = b"TOMTRACE";
@@ -19,7 +19,7 @@ const MARKS: u32 = 112;
 pub struct BinaryTrace<R> {
     reader: R,
     threads: u32,
-    /// What was read and not yet looked at is at `start..end`.
+    /// The bytes that were read and not yet looked at are `start..end`.
     block: Box<[u8]>,
     start: usize,
     end: usize,
@@ -132,17 +132,24 @@ impl<R: Read> BinaryTrace<R> {
     }
 }
 
+impl<R: Read> Records for BinaryTrace<R> {
+    #[inline]
+    fn read(&mut self) -> Result<Option<Record>, TraceError> {
+        self.read()
+    }
+
+    #[inline]
+    fn ended(&mut self) -> &mut bool {
+        &mut self.ended
+    }
+}
+
 impl<R: Read> Iterator for BinaryTrace<R> {
     type Item = Result<Record, TraceError>;
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        if self.ended {
-            return None;
-        }
-        let record = self.read().transpose();
-        self.ended = !matches!(record, Some(Ok(_)));
-        record
+        next_record(self)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What `valgrind --tool=lackey --trace-mem=yes` prints: a line for each instruction (`I`), and
+//! The output of `valgrind --tool=lackey --trace-mem=yes`: a line for each instruction (`I`), and
 //! after it one for each load (` L`), store (` S`) or both (` M`) that it does, with address and
 //! size.
 //!
@@ -7,7 +7,7 @@
 
 use std::io::BufRead;
 
-use super::{Record, TraceError};
+use super::{Record, Records, TraceError, next_record};
 
 /// The longest line, in bytes.
 const MAX_LINE: usize = 1000;
@@ -25,7 +25,7 @@ pub struct LackeyTrace<R> {
     ended: bool,
 }
 
-/// What a line is about.
+/// The meaning of a line.
 enum Line {
     Nothing,
     Instruction,
@@ -107,16 +107,23 @@ impl<R: BufRead> LackeyTrace<R> {
     }
 }
 
+impl<R: BufRead> Records for LackeyTrace<R> {
+    #[inline]
+    fn read(&mut self) -> Result<Option<Record>, TraceError> {
+        self.read()
+    }
+
+    #[inline]
+    fn ended(&mut self) -> &mut bool {
+        &mut self.ended
+    }
+}
+
 impl<R: BufRead> Iterator for LackeyTrace<R> {
     type Item = Result<Record, TraceError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.ended {
-            return None;
-        }
-        let record = self.read().transpose();
-        self.ended = !matches!(record, Some(Ok(_)));
-        record
+        next_record(self)
     }
 }
 

@@ -41,7 +41,7 @@ impl<W: Write> Recorder<W> {
     ///
     /// # Errors
     ///
-    /// What was first wrong with writing.
+    /// The first error of writing.
     ///
     /// # Panics
     ///

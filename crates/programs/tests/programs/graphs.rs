@@ -1,7 +1,10 @@
 //! Graphs that users bring, and parameters that make no sense.
 
+use std::io::Write;
 use std::sync::Arc;
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use proptest::prelude::*;
 use tombolo_programs::{
     EdgeList, GraphSource, MAX_VERTICES, Parameters, Program, ProgramError, ProgramName, Turn,
@@ -111,8 +114,88 @@ fn what_is_no_edge_is_reported_with_its_line() {
         let error = read(text, false).unwrap_err();
         assert_eq!(error.to_string(), format!("graph.txt:{message}"));
     }
-    let error = read("%%MatrixMarket matrix coordinate\n2 2 1\n1 2\n", false).unwrap_err();
-    assert!(error.to_string().starts_with("graph.txt:1: Matrix Market files are not read"));
+}
+
+fn from_file(name: &str, bytes: &[u8]) -> Result<EdgeList, ProgramError> {
+    EdgeList::from_file(name, bytes)
+}
+
+fn gzipped(bytes: &[u8]) -> Vec<u8> {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+    packed.write_all(bytes).unwrap();
+    packed.finish().unwrap()
+}
+
+#[test]
+fn matrix_market_files_are_graphs() {
+    let symmetric =
+        "%%MatrixMarket matrix coordinate pattern symmetric\n% a comment\n4 4 2\n2 1\n4 3\n";
+    let graph = from_file("web.mtx", symmetric.as_bytes()).unwrap();
+    assert_eq!(graph, EdgeList::read("edges", &b"1 0\n3 2"[..], false).unwrap());
+    let weighted = "%%MatrixMarket matrix coordinate real general\n3 3 2\n1 2 -2.6\n2 3 1e-9\n";
+    let graph = from_file("web.mtx", weighted.as_bytes()).unwrap();
+    assert_eq!(graph, EdgeList::read("edges", &b"0 1 3\n1 2 1"[..], true).unwrap());
+    for (text, problem) in [
+        ("%%MatrixMarket matrix array real general\n", "dense matrices are no graphs"),
+        ("%%MatrixMarket matrix coordinate text general\n", "text is none of pattern"),
+        ("%%MatrixMarket matrix coordinate pattern odd\n", "odd is none of general"),
+        ("%%MatrixMarket matrix coordinate pattern general\n1 2\n", "no line of sizes"),
+        ("%%MatrixMarket matrix coordinate pattern general\n2 2 1\n0 1\n", "graph.mtx:3: a row"),
+        ("%%MatrixMarket matrix coordinate pattern general\n2 2 1\n1 3\n", "number from 1 to 2"),
+        ("%%MatrixMarket matrix coordinate integer general\n2 2 1\n1 2\n", "no value behind"),
+        ("%%MatrixMarket matrix coordinate pattern general\n2 2 2\n1 2\n", "1 entries, where"),
+        ("%%MatrixMarket matrix coordinate pattern general\n2 2 0\n", "no entries"),
+    ] {
+        let error = from_file("graph.mtx", text.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains(problem), "{error}");
+    }
+}
+
+/// A serialized graph: rows of vertices, with weights if there are any.
+fn serialized(directed: bool, rows: &[&[(u32, Option<u32>)]]) -> Vec<u8> {
+    let edges: usize = rows.iter().map(|row| row.len()).sum();
+    let mut bytes = vec![u8::from(directed)];
+    let mut number = |value: usize| bytes.extend((value as u64).to_le_bytes());
+    number(edges);
+    number(rows.len());
+    let mut offset = 0;
+    number(0);
+    for row in rows {
+        offset += row.len();
+        number(offset);
+    }
+    for (to, weight) in rows.iter().copied().flatten() {
+        bytes.extend(to.to_le_bytes());
+        bytes.extend(weight.iter().flat_map(|weight| weight.to_le_bytes()));
+    }
+    bytes
+}
+
+#[test]
+fn serialized_graphs_of_gap_are_read() {
+    let undirected = serialized(false, &[&[(1, None)], &[(0, None), (2, None)], &[(1, None)]]);
+    let graph = from_file("kron.sg", &undirected).unwrap();
+    assert_eq!(graph, EdgeList::read("edges", &b"0 1\n1 2"[..], false).unwrap());
+    let weighted = serialized(true, &[&[(1, Some(7))], &[], &[(0, Some(9))]]);
+    let graph = from_file("road.wsg.gz", &gzipped(&weighted)).unwrap();
+    assert_eq!(graph, EdgeList::read("edges", &b"0 1 7\n2 0 9"[..], true).unwrap());
+    let problem = |name: &str, bytes: &[u8]| from_file(name, bytes).unwrap_err().to_string();
+    let cut = problem("kron.sg", &undirected[..undirected.len() - 2]);
+    assert_eq!(cut, "the graph kron.sg: the file ends before an edge");
+    assert!(problem("kron.sg", b"0 1\n1 2").contains("says neither directed nor not"));
+    let mut beyond = undirected.clone();
+    *beyond.last_mut().unwrap() = 1;
+    assert!(problem("kron.sg", &beyond).contains("vertex 16777217 of 3"), "{beyond:?}");
+}
+
+#[test]
+fn gzipped_lists_of_edges_are_read() {
+    let text = b"# Nodes: 3 Edges: 2\n0\t1\n1\t2\n";
+    let graph = from_file("snap.txt.gz", &gzipped(text)).unwrap();
+    assert_eq!(graph, from_file("snap.txt", text).unwrap());
+    let cut = gzipped(text);
+    let error = from_file("snap.txt.gz", &cut[..cut.len() - 9]).unwrap_err().to_string();
+    assert!(error.contains("cannot be read"), "{error}");
 }
 
 #[test]

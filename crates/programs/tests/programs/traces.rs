@@ -247,3 +247,95 @@ proptest! {
         prop_assert_eq!(read(&written(&records)).unwrap(), records);
     }
 }
+
+/// An entry of DynamoRIO's format.
+fn entry(kind: u16, size: u16, value: u64) -> [u8; 12] {
+    let mut bytes = [0; 12];
+    bytes[..2].copy_from_slice(&kind.to_le_bytes());
+    bytes[2..4].copy_from_slice(&size.to_le_bytes());
+    bytes[4..].copy_from_slice(&value.to_le_bytes());
+    bytes
+}
+
+/// A file of one thread, whose accesses come at these times, by address.
+fn drmemtrace(thread: u64, accesses: &[(u64, u64)]) -> Vec<u8> {
+    let mut bytes = [entry(25, 0, 5), entry(22, 0, thread), entry(24, 0, 1)].concat();
+    for &(time, address) in accesses {
+        bytes.extend(entry(28, 2, time));
+        // An encoding, an instruction, a bundle of two, a prefetch, and the access.
+        bytes.extend([entry(47, 4, 99), entry(10, 4, 0x40_0000), entry(17, 2, 0)].concat());
+        bytes.extend([entry(3, 8, address), entry((address & 1) as u16, 8, address)].concat());
+    }
+    bytes.extend([entry(23, 0, thread), entry(26, 0, 0)].concat());
+    bytes
+}
+
+#[test]
+fn dynamorios_traces_are_read() {
+    let bytes = drmemtrace(4711, &[(10, 0x1000), (20, 0x1001)]);
+    let record = |address, write| Record { thread: 0, address, bytes: 8, write, instructions: 3 };
+    assert_eq!(read(&bytes).unwrap(), [record(0x1000, false), record(0x1001, true)]);
+    let cut = error(&bytes[..12 * 8 + 5]);
+    assert_eq!(cut, "record 8 (byte 96) of the trace: the trace is cut off in the middle of it");
+    let nameless = error(&[entry(25, 0, 5), entry(0, 8, 1)].concat());
+    assert!(nameless.contains("no thread was named before it"), "{nameless}");
+    let unknown = error(&[entry(25, 0, 5), entry(22, 0, 1), entry(900, 0, 1)].concat());
+    assert!(unknown.contains("unknown type 900"), "{unknown}");
+}
+
+/// A tracer writes a file for each thread; accesses come in the order of their times.
+#[test]
+fn a_folder_of_dynamorios_is_merged_by_times() {
+    let folder = tempfile::tempdir().unwrap();
+    let within = folder.path().join("trace");
+    std::fs::create_dir(&within).unwrap();
+    let write = |name: &str, bytes: &[u8]| std::fs::write(within.join(name), bytes).unwrap();
+    write("app.1.100.trace", &drmemtrace(100, &[(10, 0x10), (40, 0x40)]));
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    std::io::Write::write_all(&mut packed, &drmemtrace(200, &[(20, 0x20), (30, 0x30)])).unwrap();
+    write("app.1.200.trace.gz", &packed.finish().unwrap());
+    write("notes.txt", b"nothing");
+    let (trace, threads) = Trace::open(folder.path()).unwrap();
+    let found: Vec<(u32, u64)> =
+        trace.map(|record| record.unwrap()).map(|record| (record.thread, record.address)).collect();
+    assert_eq!((threads, &found[..]), (2, &[(0, 0x10), (1, 0x20), (1, 0x30), (0, 0x40)][..]));
+
+    write("app.1.300.trace.zip", b"PK\x03\x04");
+    let refused = Trace::open(folder.path()).err().unwrap().to_string();
+    assert!(refused.contains("unzip -p FILE"), "{refused}");
+    let empty = tempfile::tempdir().unwrap();
+    let refused = Trace::open(empty.path()).err().unwrap().to_string();
+    assert!(refused.contains("ends in .trace"), "{refused}");
+}
+
+#[test]
+fn a_text_has_an_access_a_line() {
+    let text = "# made by a tool\n17 R 0x1000 8\n\n9 W 1fff 4 12\n17 r 2000 1\n";
+    let record = |thread, address, bytes, write, instructions| Record {
+        thread,
+        address,
+        bytes,
+        write,
+        instructions,
+    };
+    let expected = [
+        record(0, 0x1000, 8, false, 1),
+        record(1, 0x1fff, 4, true, 12),
+        record(0, 0x2000, 1, false, 1),
+    ];
+    assert_eq!(read(text.as_bytes()).unwrap(), expected);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("text");
+    std::fs::write(&path, text).unwrap();
+    assert_eq!(Trace::open(&path).unwrap().1, 2);
+    for (line, problem) in [
+        ("1 R 10", "is not `THREAD R|W ADDRESS BYTES [INSTRUCTIONS]`"),
+        ("1 X 10 8", "\"X\" is neither R nor W"),
+        ("1 R 0xg 8", "\"0xg\" is no address"),
+        ("1 R 10 0", "an access of 0 bytes"),
+        ("1 R ffffffffffffffff 8", "beyond the last address"),
+    ] {
+        let told = error(format!("# first\n{line}\n").as_bytes());
+        assert!(told.starts_with("line 2 of the trace, after 0 records") && told.contains(problem));
+    }
+}

@@ -19,6 +19,7 @@ pub fn plan_pod(scr: u64, lnr: u64, hosts: u8, shape: Shape) -> Result<Layout, P
         lnr_bytes: None,
         log: LogOptions { shards: Some(0), ..LogOptions::default() },
         plan: &|budget| shape.plan(budget),
+        on_demand: None,
     };
     let options = PodOptions { hosts: Some(hosts), mail_slots: None };
     Layout::plan(scr, lnr, options, &[request])

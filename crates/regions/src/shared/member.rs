@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tombolo_host::{Host, Joining, Tenant};
 use tombolo_memory::Memory;
-use tombolo_pod::{Area, Enrolment, Kind, Leave, Mailbox};
+use tombolo_pod::{Area, Enrolment, Kind, Mailbox};
 
 use super::back::View;
 use super::directory::{BlockStats, RegionEntry};
@@ -20,9 +20,6 @@ const MARK: u64 = 0x7265_6769_6f6e_7331;
 
 /// How long a host may give no sign of life that others wait for.
 const SILENCE: Duration = Duration::from_secs(5);
-
-/// How long the last host waits for one that is joining.
-const JOINING_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A host that takes part in the regions of an area.
 pub struct RegionHost<M: Memory> {
@@ -187,25 +184,8 @@ impl<M: Memory> RegionHost<M> {
         self.table.area.note_gone(self.table.stay);
     }
 
-    /// Leaves the area. All pages were given back before.
+    /// Leaves the area, as of [`Host::leave_area`]. All pages were given back before.
     pub fn leave(&self) {
-        let memory = self.memory();
-        let started = memory.uptime();
-        loop {
-            let is_patient = memory.uptime().saturating_sub(started) < JOINING_PATIENCE;
-            match self.enrolment.leave(memory, is_patient) {
-                Leave::Left => break,
-                Leave::Wait => {
-                    // One that died as it joined is never ready.
-                    self.table.area.fence_ended();
-                    memory.pause();
-                }
-                Leave::Close => {
-                    self.enrolment.closed(memory);
-                    break;
-                }
-            }
-        }
-        self.host.detached(&self.table.area);
+        self.host.leave_area(&self.table.area, &self.enrolment);
     }
 }

@@ -121,11 +121,12 @@ impl<M: Memory> Table<M> {
         memory.store(at, lost | (u64::from(known.alone && bits != 0) * ALONE));
     }
 
-    /// Notes that this host may write a page from now on.
+    /// Notes that this host may write a page from now on. A store could still wait in a buffer, and
+    /// be gone with the host, when its program writes; a swap is visible before that.
     pub(crate) fn note_writer(&self, page: u64) {
-        let at = self.places.page(page).element(2);
-        if self.memory().keeps(sites::NOTE_WRITER) {
-            self.memory().store(at, self.stay.number.into());
+        let (memory, at) = (self.memory(), self.places.page(page).element(2));
+        if memory.keeps(sites::NOTE_WRITER) {
+            memory.fetch(sites::NOTE_WRITER, at, FetchOp::Swap, self.stay.number.into());
         }
     }
 

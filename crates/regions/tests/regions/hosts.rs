@@ -16,7 +16,8 @@ pub(crate) fn pod(coherent: bool) -> Option<(tempfile::TempDir, PodSpec)> {
     }
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let spec = PodSpec::path(folder.path().join("pod"));
-    let sizes = Sizes { scr_bytes: Some(2 << 20), lnr_bytes: Some(16 << 20), force: false };
+    let sizes =
+        Sizes { scr_bytes: Some(2 << 20), lnr_bytes: Some(16 << 20), force: false, sparse: false };
     create_pod(&spec, sizes, 8, Shape { coherent, ..Shape::default() }).unwrap();
     Some((folder, spec))
 }

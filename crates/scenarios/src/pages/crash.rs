@@ -201,7 +201,7 @@ fn synchronise(cache: &Cache<Megalon>, caches: &[Rc<Cache<Megalon>>], disk: &Dis
         Err(Error::Lost { .. }) => cache.memory().note("a page was lost with a host"),
         synchronised => {
             synchronised.unwrap();
-            // What is lost is said once: perhaps to another.
+            // Each loss is told once: perhaps to another host.
             if caches.iter().all(|cache| cache.objects().stats().lost == 0) {
                 disk.promised(file(0), since);
             }

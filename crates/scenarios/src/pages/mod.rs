@@ -73,7 +73,7 @@ fn scarce_under<P: Way>(trial: &Trial, chunks: u64) {
     world.finish(1);
 }
 
-/// What short scenarios do with the file.
+/// The operations of short scenarios on the file.
 enum Step {
     Do(Operation),
     /// Everything that can be is evicted.
@@ -137,6 +137,24 @@ pub(crate) fn admission(trial: &Trial) {
         vec![
             (0, vec![Step::Evict, Step::Do(write(0, 1, 2)), Step::Evict, read(0)]),
             (1, vec![read(0), read(0)]),
+        ],
+    );
+}
+
+/// A page that the file has is written whole by one host, and in part and read by another, while it
+/// comes and goes.
+pub(crate) fn overwriting(trial: &Trial) {
+    let whole = |tag| Step::Do(write(0, UNITS, tag));
+    run(
+        trial,
+        8,
+        &[write(0, UNITS, 1)],
+        vec![
+            (0, vec![Step::Evict, whole(2), Step::Evict, whole(3), Step::Evict, whole(4)]),
+            (
+                1,
+                vec![read(0), Step::Do(write(1, 1, 5)), read(0), Step::Do(write(1, 1, 6)), read(0)],
+            ),
         ],
     );
 }

@@ -11,7 +11,7 @@ pub(super) const UNITS: u64 = PAGE / UNIT;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Units;
 
-/// What is done with a file. Positions and lengths are in units.
+/// An operation on a file. Positions and lengths are in units.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Operation {
     /// Within one page.

@@ -257,7 +257,7 @@ impl<P: Way> PageWorld<P> {
                 }
                 if is_out(cache.tick()) {
                     out.set(true);
-                    // What it has locked stays so until it says that it is at nothing any more.
+                    // Its locks stay until it says that it is at nothing any more.
                     while mine.get() > 0 {
                         memory.pause();
                     }

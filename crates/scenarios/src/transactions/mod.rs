@@ -45,6 +45,7 @@ fn simulation<E: Tested>(trial: &Trial, setup: Setup, kills: Option<Kills>) -> S
         lnr_bytes: None,
         log: LogOptions { shards: Some(0), ..LogOptions::default() },
         plan: &|budget| E::plan(setup, budget),
+        on_demand: None,
     };
     let options = PodOptions { hosts: Some(setup.hosts as u8), mail_slots: Some(2) };
     let layout = Layout::plan(config.scr_bytes, config.lnr_bytes, options, &[request]).unwrap();

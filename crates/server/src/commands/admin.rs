@@ -9,6 +9,7 @@ use super::table::{self, COMMANDS};
 use super::{Command, Context, Failure, Outcome, introspection, is};
 use crate::decode::MAX_ARGUMENT_BYTES;
 use crate::glob;
+use crate::outbox::{MOST_BYTES, SOFT_BYTES, SOFT_TIME};
 use crate::reply::Reply;
 
 pub(super) fn time(context: &mut Context<'_>, _: &[Bytes]) -> Outcome {
@@ -48,13 +49,18 @@ pub(super) fn config(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
 
 pub(super) fn settings(context: &Context<'_>) -> Vec<(&'static str, String)> {
     let (config, tallies) = (&context.shared.config, &context.shared.tallies);
+    let eviction = context.store().eviction();
     vec![
         ("appendonly", "no".to_owned()),
         ("bind", context.shared.address.ip().to_string()),
+        (
+            "client-output-buffer-limit",
+            format!("normal 0 0 0 pubsub {MOST_BYTES} {SOFT_BYTES} {}", SOFT_TIME.as_secs()),
+        ),
         ("databases", "1".to_owned()),
         ("maxclients", config.max_clients.to_string()),
-        ("maxmemory", "0".to_owned()),
-        ("maxmemory-policy", "noeviction".to_owned()),
+        ("maxmemory", eviction.limit_bytes.unwrap_or(0).to_string()),
+        ("maxmemory-policy", eviction.policy.to_string()),
         ("port", context.shared.address.port().to_string()),
         ("proto-max-bulk-len", MAX_ARGUMENT_BYTES.to_string()),
         ("save", String::new()),
@@ -113,13 +119,10 @@ fn keys(request: &[Bytes]) -> Outcome {
     if !command.accepts(request.len()) {
         return Err(invalid("Invalid number of arguments specified for command"));
     }
-    let (first, last, step) = command.keys;
-    if first == 0 {
+    if command.keys.0 == 0 {
         return Err(invalid("The command has no key arguments"));
     }
-    let last = if last < 0 { request.len() as i64 + last } else { last };
-    let places = (first..=last).step_by(step as usize);
-    Ok(Reply::Array(places.map(|at| Reply::bulk(&request[at as usize])).collect()))
+    Ok(Reply::Array(command.keys_of(request).map(Reply::bulk).collect()))
 }
 
 fn describe(command: &Command) -> Reply {

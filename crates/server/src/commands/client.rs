@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::session::checked_name;
-use super::{Context, Failure, Outcome, excerpt, integer, is, printable};
+use super::{Context, Failure, Outcome, excerpt, integer, is, printable, tracking};
 use crate::clients::Client;
 use crate::pause::Paused;
 use crate::reply::Reply;
@@ -21,11 +21,13 @@ const HELP: &[&str] = &[
     "LIST [TYPE normal] [ID <id> ...]",
     "    Tell about connections to this host.",
     "NO-EVICT | NO-TOUCH (ON|OFF)",
-    "    Do nothing: nothing is evicted.",
+    "    Do nothing: no client is evicted.",
     "PAUSE <timeout> [WRITE|ALL], UNPAUSE",
     "    Have clients wait.",
     "REPLY (ON|OFF|SKIP)",
     "    Control the replies sent to this connection.",
+    "TRACKING (ON|OFF) [<option> ...], TRACKINGINFO, CACHING (YES|NO)",
+    "    Have this connection, or another one, told when keys change that it has read.",
     "SETINFO <option> <value>, SETNAME <name>",
     "    Say what this connection is.",
 ];
@@ -37,12 +39,15 @@ pub(super) fn client(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
         (b"id", []) => Ok(Reply::Integer(own.id as i64)),
         (b"getname", []) if own.said().name.is_empty() => Ok(Reply::Null),
         (b"getname", []) => Ok(Reply::bulk(&own.said().name)),
-        (b"getredir", []) => Ok(Reply::Integer(-1)),
+        (b"getredir", []) => Ok(Reply::Integer(tracking::redirect(context))),
         (b"setname", [name]) => {
             own.said().name = checked_name(name)?;
             Ok(Reply::OK)
         }
         (b"setinfo", [attribute, value]) => set_info(&own, attribute, value),
+        (b"tracking", options) if !options.is_empty() => tracking::tracking(context, options),
+        (b"trackinginfo", []) => Ok(tracking::info(context)),
+        (b"caching", [_]) => tracking::caching(context, &args[2..]),
         (b"info", []) => Ok(Reply::Text(format!("{}\n", own.line(context.shared.address)))),
         (b"list", options) => list(context, options),
         (b"kill", [address]) => kill_address(context, address),
@@ -59,7 +64,8 @@ pub(super) fn client(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
         (b"help", []) => Ok(super::help(HELP)),
         (
             b"id" | b"getname" | b"getredir" | b"setname" | b"setinfo" | b"info" | b"kill"
-            | b"no-evict" | b"no-touch" | b"reply" | b"pause" | b"unpause" | b"unblock" | b"help",
+            | b"tracking" | b"trackinginfo" | b"caching" | b"no-evict" | b"no-touch" | b"reply"
+            | b"pause" | b"unpause" | b"unblock" | b"help",
             _,
         ) => Err(Failure::arity(&format!("client|{}", printable(&name)))),
         _ => Err(Failure::subcommand("CLIENT", &args[1])),
@@ -127,11 +133,12 @@ fn list(context: &Context<'_>, options: &[Bytes]) -> Outcome {
     Ok(Reply::Text(clients.iter().map(line).collect()))
 }
 
-/// There are normal clients alone.
+/// There are normal clients and those that subscribe.
 fn retain_type(clients: &mut Vec<Arc<Client>>, kind: &[u8]) -> Result<(), Failure> {
     match kind.to_ascii_lowercase().as_slice() {
-        b"normal" => {}
-        b"master" | b"replica" | b"slave" | b"pubsub" => clients.clear(),
+        b"normal" => clients.retain(|client| !client.is_subscriber()),
+        b"pubsub" => clients.retain(|client| client.is_subscriber()),
+        b"master" | b"replica" | b"slave" => clients.clear(),
         _ => {
             let kind = excerpt(kind);
             return Err(Failure::new(format!("ERR Unknown client type '{kind}'")));

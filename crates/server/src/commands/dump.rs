@@ -37,7 +37,7 @@ pub(super) fn restore(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
         } else if is(option, "absttl") {
             absolute = true;
         } else if is(option, "idletime") || is(option, "freq") {
-            // Nothing is evicted, so neither is kept.
+            // A value that was restored counts as used now.
             integer(options.next().ok_or_else(Failure::syntax)?)?;
         } else {
             return Err(Failure::syntax());

@@ -178,8 +178,8 @@ pub(super) fn pexpiretime(context: &mut Context<'_>, args: &[Bytes]) -> Outcome 
     left(context, args, |deadline, _| deadline)
 }
 
-/// What `measure` makes of a key's deadline and the time; -1 if it has no deadline, -2 if there is
-/// no such key.
+/// The result of `measure` for a key's deadline and the time; -1 if it has no deadline, -2 if there
+/// is no such key.
 fn left(context: &Context<'_>, args: &[Bytes], measure: fn(u64, u64) -> u64) -> Outcome {
     let now = context.store().now_ms();
     Ok(Reply::Integer(match context.store().deadline(&args[1])? {

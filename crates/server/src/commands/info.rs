@@ -10,6 +10,7 @@ use super::table::COMMANDS;
 use super::{Context, Failure, Outcome, REDIS_VERSION, is};
 use crate::reply::Reply;
 use crate::store::InfoSection;
+use crate::subscriptions::Kind;
 
 /// Sections that are shown only if they are asked for, by name or by `all`.
 const DETAILED: [&str; 1] = ["Commandstats"];
@@ -99,6 +100,8 @@ fn server(context: &Context<'_>) -> InfoSection {
 }
 
 fn clients(context: &Context<'_>) -> InfoSection {
+    let all = context.shared.clients.all();
+    let pubsub_clients = all.iter().filter(|client| client.is_subscriber()).count();
     section(
         "Clients",
         &[
@@ -106,14 +109,15 @@ fn clients(context: &Context<'_>) -> InfoSection {
             ("cluster_connections", "0".to_owned()),
             ("maxclients", context.shared.config.max_clients.to_string()),
             ("blocked_clients", "0".to_owned()),
-            ("tracking_clients", "0".to_owned()),
-            ("pubsub_clients", "0".to_owned()),
+            ("tracking_clients", context.shared.tracking.client_count().to_string()),
+            ("pubsub_clients", pubsub_clients.to_string()),
         ],
     )
 }
 
 fn memory(context: &Context<'_>) -> InfoSection {
-    let usage = context.store().usage();
+    let (usage, eviction) = (context.store().usage(), context.store().eviction());
+    let most_bytes = eviction.limit_bytes.unwrap_or(usage.bytes);
     section(
         "Memory",
         &[
@@ -124,9 +128,9 @@ fn memory(context: &Context<'_>) -> InfoSection {
             ("used_memory_dataset", usage.used_bytes.to_string()),
             ("total_system_memory", usage.bytes.to_string()),
             ("total_system_memory_human", human(usage.bytes)),
-            ("maxmemory", usage.bytes.to_string()),
-            ("maxmemory_human", human(usage.bytes)),
-            ("maxmemory_policy", "noeviction".to_owned()),
+            ("maxmemory", most_bytes.to_string()),
+            ("maxmemory_human", human(most_bytes)),
+            ("maxmemory_policy", eviction.policy.to_string()),
         ],
     )
 }
@@ -157,6 +161,7 @@ fn resident_bytes() -> u64 {
 
 fn stats(context: &Context<'_>) -> InfoSection {
     let stats = context.shared.counters.snapshot();
+    let subscribed_to = |kind| context.shared.subscriptions.name_count(kind).to_string();
     section(
         "Stats",
         &[
@@ -169,9 +174,10 @@ fn stats(context: &Context<'_>) -> InfoSection {
             ("keyspace_hits", stats.hits.to_string()),
             ("keyspace_misses", stats.misses.to_string()),
             ("expired_keys", context.store().usage().expired.to_string()),
-            ("evicted_keys", "0".to_owned()),
-            ("pubsub_channels", "0".to_owned()),
-            ("pubsub_patterns", "0".to_owned()),
+            ("evicted_keys", context.store().usage().evicted.to_string()),
+            ("pubsub_channels", subscribed_to(Kind::Channel)),
+            ("pubsub_patterns", subscribed_to(Kind::Pattern)),
+            ("tracking_total_keys", context.shared.tracking.key_count().to_string()),
             ("latest_fork_usec", "0".to_owned()),
         ],
     )

@@ -62,7 +62,7 @@ pub(super) fn object(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
             "ENCODING <key>",
             "    Tell how Redis would keep the value.",
             "FREQ | IDLETIME | REFCOUNT <key>",
-            "    Nothing is evicted, so none of this is counted.",
+            "    Not told of single keys.",
         ])),
         (b"encoding" | b"freq" | b"idletime" | b"refcount", [key]) => {
             let Some(stat) = context.store().stat(key)? else { return Ok(Reply::Null) };
@@ -211,7 +211,7 @@ pub(super) fn wait(_: &mut Context<'_>, args: &[Bytes]) -> Outcome {
 pub(super) fn set_config(context: &Context<'_>, pairs: &[[Bytes; 2]]) -> Outcome {
     let tallies = &context.shared.tallies;
     let settings = super::admin::settings(context);
-    let mut changes = Vec::new();
+    let (mut changes, mut eviction) = (Vec::new(), context.store().eviction());
     for [name, value] in pairs {
         let refused = |why: &str| {
             let name = excerpt(name);
@@ -233,6 +233,15 @@ pub(super) fn set_config(context: &Context<'_>, pairs: &[[Bytes; 2]]) -> Outcome
                 }
                 changes.push((false, number));
             }
+            Some(("maxmemory", _)) => {
+                let bytes = memory_bytes(value)
+                    .ok_or_else(|| refused("argument must be a memory value such as 100mb"))?;
+                eviction.limit_bytes = Some(bytes).filter(|&bytes| bytes > 0);
+            }
+            Some(("maxmemory-policy", _)) => {
+                let text = String::from_utf8_lossy(value).to_lowercase();
+                eviction.policy = text.parse().map_err(|why: String| refused(&why))?;
+            }
             // To ask for what there is changes nothing.
             Some((_, now)) if now.as_bytes() == value => {}
             Some(_) => return Err(refused("restart the server with other options")),
@@ -243,6 +252,7 @@ pub(super) fn set_config(context: &Context<'_>, pairs: &[[Bytes; 2]]) -> Outcome
             }
         }
     }
+    context.store().set_eviction(eviction)?;
     for (threshold, number) in changes {
         if threshold {
             tallies.slow_us.store(number, Ordering::Relaxed);
@@ -251,4 +261,21 @@ pub(super) fn set_config(context: &Context<'_>, pairs: &[[Bytes; 2]]) -> Outcome
         }
     }
     Ok(Reply::OK)
+}
+
+/// A number of bytes as Redis takes it: a kb is 1024 bytes, and a k is 1000.
+fn memory_bytes(text: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(text).ok()?.to_ascii_lowercase();
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit: u64 = match &text[number.len()..] {
+        "" | "b" => 1,
+        "k" => 1000,
+        "kb" => 1 << 10,
+        "m" => 1_000_000,
+        "mb" => 1 << 20,
+        "g" => 1_000_000_000,
+        "gb" => 1 << 30,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(unit)
 }

@@ -66,6 +66,29 @@ pub(super) fn copy(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
     .map(Reply::flag)
 }
 
+pub(super) fn rename(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
+    move_value(context, args, true).map(|_| Reply::OK)
+}
+
+pub(super) fn renamenx(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
+    move_value(context, args, false).map(Reply::flag)
+}
+
+/// Gives the value of a key to another; whether that could be.
+fn move_value(context: &mut Context<'_>, args: &[Bytes], replace: bool) -> Result<bool, Failure> {
+    let (from, to) = (&args[1], &args[2]);
+    context.in_one_step(|context| {
+        let found = context.store().get(from)?;
+        let entry = found.ok_or_else(|| Failure::new("ERR no such key"))?;
+        if from == to || !replace && context.exists(to)? {
+            return Ok(replace);
+        }
+        context.store().put(to, &entry)?;
+        context.store().delete(from)?;
+        Ok(true)
+    })
+}
+
 /// Some key: each call goes on where the last one was, and chooses one of several.
 pub(super) fn random_key(context: &mut Context<'_>, _: &[Bytes]) -> Outcome {
     let last = &context.shared.random_cursor;

@@ -1,6 +1,7 @@
 //! The commands: a table, and what is common to all of them.
 
 mod admin;
+mod atomic;
 mod bits;
 mod client;
 mod cluster;
@@ -10,10 +11,14 @@ mod info;
 mod introspection;
 mod keyspace;
 mod numbers;
+mod pubsub;
 mod refused;
+mod scripting;
 mod session;
 mod strings;
 mod table;
+mod tracking;
+mod transactions;
 
 use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
@@ -23,6 +28,7 @@ use bytes::Bytes;
 use tombolo_kv::{Change, Entry};
 
 use self::table::COMMANDS;
+pub(crate) use self::tracking::Tracked;
 use crate::reply::Reply;
 use crate::session::{Replies, Session};
 use crate::shared::Shared;
@@ -31,17 +37,30 @@ use crate::store::{Store, StoreError};
 /// The version of Redis whose behaviour clients may expect.
 const REDIS_VERSION: &str = "7.4.0";
 
-/// What a command works with.
+/// The means of a command.
 pub(crate) struct Context<'a> {
     shared: &'a Shared,
     session: &'a mut Session,
     /// Bytes that the values in the reply may have.
     room: u64,
+    /// The store as it is for commands that are executed in one step.
+    view: Option<&'a dyn Store>,
+    /// Messages that are published when that step is done.
+    unpublished: Vec<Message>,
+    /// Keys that it changes, and clients want to know of.
+    changes: Vec<Bytes>,
+}
+
+/// A message that a client publishes.
+struct Message {
+    kind: crate::subscriptions::Kind,
+    channel: Bytes,
+    payload: Bytes,
 }
 
 impl Context<'_> {
     fn store(&self) -> &dyn Store {
-        &*self.shared.store
+        self.view.unwrap_or(&*self.shared.store)
     }
 
     /// Sees that there is room for a reply with so many bytes of values.
@@ -138,6 +157,14 @@ impl Command {
         if self.arity < 0 { arguments >= wanted } else { arguments == wanted }
     }
 
+    /// The keys in a request.
+    fn keys_of<'a>(&self, request: &'a [Bytes]) -> impl Iterator<Item = &'a Bytes> {
+        let (first, last, step) = self.keys;
+        let last = if last < 0 { request.len() as i64 + last } else { last };
+        let places = (first..=last).step_by(step.max(1) as usize).filter(|&at| at > 0);
+        places.filter_map(move |at| request.get(at as usize))
+    }
+
     /// The classes of commands that it is of, as `ACL CAT` has them.
     fn categories(&self) -> impl Iterator<Item = &'static str> {
         let by_flag = [("readonly", "read"), ("write", "write"), ("admin", "admin")];
@@ -171,16 +198,27 @@ pub(crate) fn execute(
     room: u64,
 ) -> Executed {
     let place = match prepare(request, session, shared) {
-        Err(reply) => return Executed::Replied(reply),
+        Err(reply) => {
+            transactions::spoil(session);
+            return Executed::Replied(reply);
+        }
         Ok(place) => place,
     };
+    if let Some(reply) = transactions::queue(COMMANDS[place].name, request, session) {
+        return Executed::Replied(reply);
+    }
     let start = Instant::now();
+    tracking::before(&COMMANDS[place], request, session, shared);
     let client = session.client.clone();
-    let mut context = Context { shared, session, room };
+    let mut context =
+        Context { shared, session, room, view: None, unpublished: Vec::new(), changes: Vec::new() };
     let mut run = || finish((COMMANDS[place].run)(&mut context, request));
     let large = request.len() > MANY || request.iter().any(|arg| arg.len() >= LARGE_BYTES);
     let executed = if large || room > LARGE_BYTES as u64 { patiently(run) } else { run() };
     if let Executed::Replied(reply) = &executed {
+        tracking::after(&COMMANDS[place], session);
+        let changes = tracking::changes(&COMMANDS[place], request, reply, shared);
+        changes.iter().for_each(|key| shared.tell_change(key, client.id));
         let time = start.elapsed();
         let failed = usize::from(matches!(reply, Reply::Error(_)));
         shared.tallies.of(place).add(1, failed, time);
@@ -200,7 +238,9 @@ pub(crate) fn count() -> usize {
 
 /// Whether a request would change something.
 pub(crate) fn writes(request: &[Bytes]) -> bool {
-    table::find(&request[0]).is_some_and(|command| command.flags.contains(&"write"))
+    // A transaction may.
+    is(&request[0], "exec")
+        || table::find(&request[0]).is_some_and(|command| command.flags.contains(&"write"))
 }
 
 /// The answer to `HELP` for a command.
@@ -210,9 +250,6 @@ fn help(lines: &'static [&'static str]) -> Reply {
 
 /// The place of a request's command in the table, if that may be executed.
 fn prepare(request: &[Bytes], session: &mut Session, shared: &Shared) -> Result<usize, Reply> {
-    if let Some(reply) = refused::reply(request, session) {
-        return Err(reply);
-    }
     let Some(place) = table::place(&request[0]) else {
         if is_http(&request[0]) {
             session.closing = true;
@@ -227,6 +264,11 @@ fn prepare(request: &[Bytes], session: &mut Session, shared: &Shared) -> Result<
     if !command.accepts(request.len()) {
         shared.tallies.of(place).rejected.fetch_add(1, Ordering::Relaxed);
         return Err(wrong_arity(command.name));
+    }
+    if session.awaits_messages()
+        && let Some(refusal) = pubsub::refusal(&request[0])
+    {
+        return Err(refusal);
     }
     Ok(place)
 }
@@ -256,7 +298,8 @@ impl Kind {
     /// Of what kind a request is, if it is of one.
     pub(crate) fn of(request: &[Bytes], session: &Session) -> Option<Self> {
         match request {
-            _ if !session.authenticated || session.refused_transaction => None,
+            _ if !session.authenticated || session.queue.is_some() => None,
+            _ if session.awaits_messages() || session.tracked.is_some() => None,
             _ if session.replies != Replies::On => None,
             [name, _] if is(name, "get") => Some(Self::Get),
             [name, _, value] if is(name, "set") && value.len() < LARGE_BYTES => Some(Self::Set),
@@ -336,7 +379,7 @@ fn integer(argument: &[u8]) -> Result<i64, Failure> {
     crate::decode::number(argument).ok_or_else(Failure::not_an_integer)
 }
 
-/// What [`modify`] is to do, and what to answer.
+/// The action of [`modify`], and its answer.
 struct Step<T> {
     change: Change,
     answer: T,

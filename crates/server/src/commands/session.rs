@@ -8,8 +8,12 @@ use super::{Context, Failure, Outcome, REDIS_VERSION, excerpt, integer, is, prin
 use crate::reply::{Protocol, Reply};
 use crate::session::Session;
 
-pub(super) fn ping(_: &mut Context<'_>, args: &[Bytes]) -> Outcome {
+pub(super) fn ping(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
     match &args[1..] {
+        [] | [_] if context.session.awaits_messages() => {
+            let text = args.get(1).map_or(Reply::bulk(""), Reply::bulk);
+            Ok(Reply::Array(vec![Reply::bulk("pong"), text]))
+        }
         [] => Ok(Reply::Simple("PONG")),
         [text] => Ok(Reply::bulk(text)),
         _ => Err(Failure::arity("ping")),
@@ -27,6 +31,9 @@ pub(super) fn quit(context: &mut Context<'_>, _: &[Bytes]) -> Outcome {
 
 pub(super) fn reset(context: &mut Context<'_>, _: &[Bytes]) -> Outcome {
     let open = context.shared.config.password().is_none();
+    context.shared.subscriptions.forget(&context.session.client);
+    context.shared.settle_subscriptions();
+    super::tracking::stop(context.session, context.shared);
     context.session.reset(open);
     Ok(Reply::Simple("RESET"))
 }

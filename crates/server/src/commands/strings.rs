@@ -223,6 +223,25 @@ pub(super) fn mset(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
     Ok(Reply::OK)
 }
 
+pub(super) fn msetnx(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
+    let (pairs, rest) = args[1..].as_chunks::<2>();
+    if !rest.is_empty() {
+        return Err(Failure::arity("msetnx"));
+    }
+    let set = context.in_one_step(|context| {
+        for [key, _] in pairs {
+            if context.exists(key)? {
+                return Ok(false);
+            }
+        }
+        for [key, value] in pairs {
+            context.store().put(key, &Entry::lasting(value.to_vec()))?;
+        }
+        Ok(true)
+    });
+    set.map(Reply::flag)
+}
+
 /// Sets keys where there may be no room: those that were set before one could not be get their old
 /// values again, unless others have set them since.
 fn set_all(context: &Context<'_>, pairs: &[(Bytes, Bytes)]) -> Outcome {

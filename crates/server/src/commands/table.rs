@@ -2,7 +2,7 @@
 
 use super::{
     Command, admin, bits, client, cluster, dump, expiry, info, introspection, keyspace, numbers,
-    session, strings,
+    pubsub, scripting, session, strings, transactions,
 };
 
 const READ: &[&str] = &["readonly", "fast"];
@@ -13,6 +13,15 @@ const REMOVE: &[&str] = &["write", "fast"];
 const ADMIN: &[&str] = &["admin", "loading", "stale"];
 const ANY: &[&str] = &["loading", "stale", "fast"];
 const OPEN: &[&str] = &["noscript", "loading", "stale", "fast", "no_auth"];
+
+const SCRIPT: &[&str] = &["noscript", "skip_monitor", "movablekeys"];
+const SCRIPT_RO: &[&str] = &["readonly", "noscript", "skip_monitor", "movablekeys"];
+const SCRIPTS: &[&str] = &["noscript"];
+const QUIET: &[&str] = &["pubsub", "noscript", "loading", "stale"];
+const CALM: &[&str] = &["pubsub", "loading", "stale", "fast"];
+/// Of transactions.
+const OPENED: &[&str] = &["noscript", "loading", "stale", "fast"];
+const EXEC: &[&str] = &["noscript", "loading", "stale"];
 
 const NONE: (i64, i64, i64) = (0, 0, 0);
 const ONE: (i64, i64, i64) = (1, 1, 1);
@@ -57,8 +66,14 @@ commands! {
     "decrby" "string" 3 WRITE ONE numbers::decrby, "Subtracts from the number at a key.";
     "del" "generic" -2 REMOVE ALL keyspace::del, "Removes keys.";
     "delex" "string" -2 REMOVE ONE bits::delex, "Removes a key if its value is, or is not, what is given.";
+    "discard" "transactions" 1 OPENED NONE transactions::discard, "Forgets the commands since MULTI.";
     "dump" "generic" 2 READ_ALL ONE dump::dump, "Returns the value of a key as Redis' files have it.";
     "echo" "connection" 2 ANY NONE session::echo, "Returns what it is given.";
+    "eval" "scripting" -3 SCRIPT NONE scripting::eval, "Runs a script in one step.";
+    "eval_ro" "scripting" -3 SCRIPT_RO NONE scripting::eval_ro, "Runs a script that changes nothing.";
+    "evalsha" "scripting" -3 SCRIPT NONE scripting::evalsha, "Runs a script that was loaded.";
+    "evalsha_ro" "scripting" -3 SCRIPT_RO NONE scripting::evalsha_ro, "Runs a script that was loaded and changes nothing.";
+    "exec" "transactions" 1 EXEC NONE transactions::exec, "Executes the commands since MULTI in one step.";
     "exists" "generic" -2 READ ALL keyspace::exists, "Counts which of the keys there are.";
     "expire" "generic" -3 REMOVE ONE expiry::expire, "Makes a key expire after some seconds.";
     "expireat" "generic" -3 REMOVE ONE expiry::expireat, "Makes a key expire at a time in seconds.";
@@ -83,6 +98,8 @@ commands! {
     "mget" "string" -2 READ ALL strings::mget, "Returns the values of keys.";
     "module" "server" -2 ADMIN NONE introspection::module, "Tells that there are no modules.";
     "mset" "string" -3 WRITE PAIRS strings::mset, "Sets the values of keys, all or none.";
+    "msetnx" "string" -3 WRITE PAIRS strings::msetnx, "Sets the values of keys, if none of them has one.";
+    "multi" "transactions" 1 OPENED NONE transactions::multi, "Begins a transaction.";
     "object" "generic" -2 READ_ALL SECOND introspection::object, "Tells how a value is kept.";
     "persist" "generic" 2 REMOVE ONE expiry::persist, "Makes a key last.";
     "pexpire" "generic" -3 REMOVE ONE expiry::pexpire, "Makes a key expire after some milliseconds.";
@@ -90,15 +107,22 @@ commands! {
     "pexpiretime" "generic" 2 READ ONE expiry::pexpiretime, "Tells when a key expires, in milliseconds.";
     "ping" "connection" -1 ANY NONE session::ping, "Answers.";
     "psetex" "string" 4 WRITE ONE strings::psetex, "Sets the value of a key for some milliseconds.";
+    "psubscribe" "pubsub" -2 QUIET NONE pubsub::psubscribe, "Subscribes to channels that match patterns.";
     "pttl" "generic" 2 READ ONE expiry::pttl, "Tells how many milliseconds a key has left.";
+    "publish" "pubsub" 3 CALM NONE pubsub::publish, "Sends a message to clients of all hosts.";
+    "pubsub" "pubsub" -2 QUIET NONE pubsub::pubsub, "Tells about subscriptions of this host's clients.";
+    "punsubscribe" "pubsub" -1 QUIET NONE pubsub::punsubscribe, "Ends subscriptions to patterns.";
     "quit" "connection" -1 OPEN NONE session::quit, "Ends the connection.";
     "randomkey" "generic" 1 READ_ALL NONE keyspace::random_key, "Returns some key.";
     "readonly" "cluster" 1 ANY NONE cluster::nothing, "Does nothing.";
     "readwrite" "cluster" 1 ANY NONE cluster::nothing, "Does nothing.";
+    "rename" "generic" 3 REMOVE TWO keyspace::rename, "Gives the value of a key to another, and removes it.";
+    "renamenx" "generic" 3 REMOVE TWO keyspace::renamenx, "Renames a key, if the new name has no value.";
     "reset" "connection" 1 OPEN NONE session::reset, "Forgets what the connection was told.";
     "restore" "generic" -4 WRITE_ALL ONE dump::restore, "Gives a key a value that DUMP has returned.";
     "role" "server" 1 ANY NONE introspection::role, "Tells that the server is no replica.";
     "scan" "generic" -2 READ_ALL NONE keyspace::scan, "Walks through the keys.";
+    "script" "scripting" -2 SCRIPTS NONE scripting::script, "Loads, forgets and ends scripts.";
     "select" "connection" 2 ANY NONE session::select, "Chooses database 0, the only one.";
     "set" "string" -3 WRITE ONE strings::set, "Sets the value of a key.";
     "setbit" "bitmap" 4 WRITE ONE bits::setbit, "Sets or clears a bit of a string.";
@@ -106,14 +130,21 @@ commands! {
     "setnx" "string" 3 WRITE ONE strings::setnx, "Sets the value of a key that has none.";
     "setrange" "string" 4 WRITE ONE strings::setrange, "Overwrites part of the value of a key.";
     "slowlog" "server" -2 ADMIN NONE introspection::slowlog, "Returns the commands that took long.";
+    "spublish" "pubsub" 3 CALM ONE pubsub::spublish, "Sends a message to clients of all hosts.";
+    "ssubscribe" "pubsub" -2 QUIET ALL pubsub::ssubscribe, "Subscribes to channels of shards.";
     "strlen" "string" 2 READ ONE strings::strlen, "Returns the length of the value of a key.";
+    "subscribe" "pubsub" -2 QUIET NONE pubsub::subscribe, "Subscribes to channels.";
     "substr" "string" 4 READ ONE strings::getrange, "Returns part of the value of a key.";
+    "sunsubscribe" "pubsub" -1 QUIET ALL pubsub::sunsubscribe, "Ends subscriptions to channels of shards.";
     "time" "server" 1 ANY NONE admin::time, "Returns the time by which keys expire.";
     "touch" "generic" -2 READ ALL keyspace::exists, "Counts which of the keys there are.";
     "ttl" "generic" 2 READ ONE expiry::ttl, "Tells how many seconds a key has left.";
     "type" "generic" 2 READ ONE keyspace::kind, "Tells the type of the value of a key.";
     "unlink" "generic" -2 REMOVE ALL keyspace::del, "Removes keys.";
+    "unsubscribe" "pubsub" -1 QUIET NONE pubsub::unsubscribe, "Ends subscriptions to channels.";
+    "unwatch" "transactions" 1 OPENED NONE transactions::unwatch, "Forgets the keys that are watched.";
     "wait" "generic" 3 ANY NONE introspection::wait, "Tells how many replicas there are: none.";
+    "watch" "transactions" -2 OPENED ALL transactions::watch, "Has EXEC do nothing if these keys change.";
 }
 
 /// The place of the command called `name`, in any case.

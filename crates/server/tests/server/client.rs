@@ -88,7 +88,7 @@ impl Client {
                 self.0.read_exact(&mut bytes).unwrap();
                 raw.extend(bytes);
             }
-            b'*' | b'~' => (0..count).for_each(|_| self.read_reply(raw)),
+            b'*' | b'~' | b'>' => (0..count).for_each(|_| self.read_reply(raw)),
             b'%' => (0..2 * count).for_each(|_| self.read_reply(raw)),
             _ => {}
         }

@@ -126,7 +126,7 @@ const SCRIPT: &[(&str, &str)] = &[
     ("CLIENT GETNAME", "$2|me"),
     ("CLIENT SETINFO LIB-NAME test", "+OK"),
     ("CLIENT SETINFO LIB-COLOUR red", "-ERR Unrecognized option 'LIB-COLOUR'"),
-    ("CLIENT TRACKING ON", "-ERR unknown subcommand 'TRACKING'. Try CLIENT HELP."),
+    ("CLIENT TRACKS ON", "-ERR unknown subcommand 'TRACKS'. Try CLIENT HELP."),
     ("CLIENT NO-EVICT on", "+OK"),
     ("CLIENT NO-EVICT maybe", "-ERR syntax error"),
     ("CLIENT NO-EVICT", "-ERR wrong number of arguments for 'client|no-evict' command"),
@@ -239,36 +239,127 @@ fn the_server_describes_itself() {
     assert!(client.ask("TIME").starts_with("*2\r\n"));
 }
 
+/// Requests and their replies, in several connections: `2 GET k` is one of the second.
+const TRANSACTIONS: &[(&str, &str)] = &[
+    ("EXEC", "-ERR EXEC without MULTI"),
+    ("DISCARD", "-ERR DISCARD without MULTI"),
+    ("MULTI", "+OK"),
+    ("SET a 1", "+QUEUED"),
+    ("INCR a", "+QUEUED"),
+    ("GET a", "+QUEUED"),
+    ("2 GET a", "$-1"),
+    ("EXEC", "*3|+OK|:2|$1|2"),
+    ("2 GET a", "$1|2"),
+    ("MULTI", "+OK"),
+    ("MULTI", "-ERR MULTI calls can not be nested"),
+    ("WATCH a", "-ERR WATCH inside MULTI is not allowed"),
+    ("EXEC", "*0"),
+    // A fault of a request is found when it is queued, or only when it is executed.
+    ("MULTI", "+OK"),
+    ("SET a 7", "+QUEUED"),
+    ("GET", "-ERR wrong number of arguments for 'get' command"),
+    ("EXEC", "-EXECABORT Transaction discarded because of previous errors."),
+    ("MULTI", "+OK"),
+    ("NOTHING", "-ERR unknown command 'NOTHING', with args beginning with: "),
+    ("DISCARD", "+OK"),
+    ("SET text abc", "+OK"),
+    ("MULTI", "+OK"),
+    ("INCR text", "+QUEUED"),
+    ("SET a 8", "+QUEUED"),
+    ("EXEC", "*2|-ERR value is not an integer or out of range|+OK"),
+    ("MULTI", "+OK"),
+    ("SET a 9", "+QUEUED"),
+    ("RESET", "+RESET"),
+    ("GET a", "$1|8"),
+    // A change by another connection meanwhile.
+    ("WATCH a b", "+OK"),
+    ("MULTI", "+OK"),
+    ("SET c 1", "+QUEUED"),
+    ("EXEC", "*1|+OK"),
+    ("WATCH a b", "+OK"),
+    ("2 SET b 1", "+OK"),
+    ("MULTI", "+OK"),
+    ("SET c 2", "+QUEUED"),
+    ("EXEC", "*-1"),
+    ("GET c", "$1|1"),
+    ("WATCH b", "+OK"),
+    ("2 DEL b", ":1"),
+    ("UNWATCH", "+OK"),
+    ("MULTI", "+OK"),
+    ("DEL c nothing", "+QUEUED"),
+    ("KEYS *", "+QUEUED"),
+    ("DBSIZE", "+QUEUED"),
+    ("EXEC", "*3|:1|*2|$1|a|$4|text|:2"),
+    ("WATCH a", "+OK"),
+    ("2 EXPIRE a 100", ":1"),
+    ("MULTI", "+OK"),
+    ("EXEC", "*-1"),
+    ("WATCH a", "+OK"),
+    ("2 FLUSHALL", "+OK"),
+    ("MULTI", "+OK"),
+    ("EXEC", "*-1"),
+    // Several keys in one step.
+    ("MSETNX a 1 b 2", ":1"),
+    ("MSETNX b 3 c 3", ":0"),
+    ("MSETNX b 3 c", "-ERR wrong number of arguments for 'msetnx' command"),
+    ("MGET a b c", "*3|$1|1|$1|2|$-1"),
+    ("EXPIRE a 100", ":1"),
+    ("RENAME a b", "+OK"),
+    ("TTL b", ":100"),
+    ("MGET a b", "*2|$-1|$1|1"),
+    ("RENAME a b", "-ERR no such key"),
+    ("RENAMENX a b", "-ERR no such key"),
+    ("RENAME b b", "+OK"),
+    ("RENAMENX b b", ":0"),
+    ("SET c 3", "+OK"),
+    ("RENAMENX b c", ":0"),
+    ("RENAMENX b d", ":1"),
+    ("MGET b c d", "*3|$-1|$1|3|$1|1"),
+    ("MULTI", "+OK"),
+    ("RENAME d e", "+QUEUED"),
+    ("GET e", "+QUEUED"),
+    ("FLUSHALL", "+QUEUED"),
+    ("DBSIZE", "+QUEUED"),
+    ("SET e 5", "+QUEUED"),
+    ("EXEC", "*5|+OK|$1|1|+OK|:0|+OK"),
+    ("2 KEYS *", "*1|$1|e"),
+];
+
 /// `MULTI` used to be refused, and the commands after it executed.
 #[test]
-fn what_follows_a_refused_multi_is_not_executed() {
+fn transactions_are_those_of_redis() {
+    let server = server(|_| ());
+    let mut clients = [Client::of(&server), Client::of(&server)];
+    for &(request, expected) in TRANSACTIONS {
+        let (client, request) = match request.strip_prefix("2 ") {
+            Some(request) => (&mut clients[1], request),
+            None => (&mut clients[0], request),
+        };
+        let reply = client.ask(request).replace("\r\n", "|");
+        assert_eq!(reply.strip_suffix('|').unwrap(), expected, "{request}");
+    }
+}
+
+/// A value that there is no room for at once is in the reply all the same, and a transaction that
+/// is sent in one piece is one.
+#[test]
+fn a_transaction_waits_for_room_for_its_replies() {
     let server = server(|_| ());
     let mut client = Client::of(&server);
-    assert_eq!(client.ask("EXEC"), "-ERR EXEC without MULTI\r\n");
-    assert_eq!(client.ask("DISCARD"), "-ERR DISCARD without MULTI\r\n");
-    let words: [&[&[u8]]; 6] = [
+    let long = vec![b'x'; 1 << 20];
+    let requests: [&[&[u8]]; 6] = [
         &[b"MULTI"],
-        &[b"SET", b"a", b"1"],
-        &[b"GET", b"a"],
-        &[b"INCR", b"b"],
-        &[b"PING"],
+        &[b"SET", b"long", &long],
+        &[b"GET", b"long"],
+        &[b"GET", b"long"],
+        &[b"INCR", b"n"],
         &[b"EXEC"],
     ];
-    client.send(&words.map(request).concat());
-    assert!(client.reply().starts_with("-ERR transactions are not supported"));
-    for _ in 0..4 {
-        assert!(client.reply().starts_with("-ERR not executed"));
-    }
-    assert!(client.reply().starts_with("-EXECABORT "));
-    assert_eq!(client.ask("EXISTS a b"), ":0\r\n");
-    client.ask("MULTI");
-    assert!(client.ask("WATCH a").starts_with("-ERR not executed"));
-    assert_eq!(client.ask("DISCARD"), "+OK\r\n");
-    client.ask("MULTI");
-    assert_eq!(client.ask("RESET"), "+RESET\r\n");
-    assert_eq!(client.ask("SET a 1"), "+OK\r\n");
-    assert!(client.ask("WATCH a").starts_with("-ERR transactions are not supported"));
-    assert_eq!(client.ask("UNWATCH"), "+OK\r\n");
+    client.send(&requests.map(request).concat());
+    assert_eq!(client.reply(), "+OK\r\n");
+    (0..4).for_each(|_| assert_eq!(client.reply(), "+QUEUED\r\n"));
+    let reply = client.reply();
+    assert!(reply.starts_with("*4\r\n+OK\r\n$1048576\r\nx") && reply.ends_with("x\r\n:1\r\n"));
 }
 
 /// `MSET` in a store without room for all used to set the first keys.

@@ -9,3 +9,6 @@ mod introspection;
 #[path = "../../examples/in_memory/map.rs"]
 mod map;
 mod patient;
+mod pubsub;
+mod scripting;
+mod tracking;

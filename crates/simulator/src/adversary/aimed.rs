@@ -13,7 +13,7 @@ const RECENT: usize = 16;
 pub(crate) struct Aimed {
     pub(crate) dice: Dice,
     hosts: u8,
-    /// What was touched, by which thread.
+    /// The places that were touched last, each with its thread.
     recent: [(u64, usize); RECENT],
     touches: usize,
 }

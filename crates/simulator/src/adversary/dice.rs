@@ -1,4 +1,4 @@
-//! What the random players have in common: disturbing caches, delays, sleep and death.
+//! The common half of random players: disturbing caches, delays, sleep and death.
 
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;

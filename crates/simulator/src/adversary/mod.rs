@@ -42,7 +42,7 @@ pub enum Adversary {
     Script(Schedule, Option<Caches>),
 }
 
-/// What caches do by themselves while a script is followed.
+/// The own actions of caches while a script is followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Caches {
     /// Every host fetches a line as soon as anybody touches it, and never drops it; else a line is

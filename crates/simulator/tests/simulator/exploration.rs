@@ -75,3 +75,15 @@ fn every_player_finds_it() {
         assert!(find_failure(&trial, 0..300, lost_update).is_some(), "{trial:?}");
     }
 }
+
+/// A mutant used to be hunted for hours: the scenario looked at the outcome in a loop without end.
+#[test]
+fn what_follows_a_run_ends_in_any_case() {
+    let forever = |trial: &Trial| {
+        let mut simulation = Simulation::new(Config::default(), trial);
+        simulation.run().unwrap();
+        simulation.run_calmly().unwrap();
+        while simulation.memory(0).load(WORD) == 0 {}
+    };
+    assert!(catch(|| forever(&Trial::new(0))).is_err_and(|why| why.contains("a loop")));
+}

@@ -24,7 +24,7 @@ fn failure_of(
     find_failure(&unruled(), 0..200, run).map(|(_, why)| why)
 }
 
-/// What shows here shows in what hosts read: no rule about lines is asked.
+/// A trial without rules about lines: only values that hosts read show a fault.
 fn unruled() -> Trial {
     Trial::new(0).unsanitized()
 }
@@ -172,7 +172,7 @@ fn a_flush_that_rounds_the_length_only_shows() {
     assert!(failure_of(careless, wait_and_read).is_some());
 }
 
-/// What a host is reported for, once others and it have done something to a line.
+/// The report about a host, once others and it have done something to a line.
 fn reported(scene: impl Fn(&SimMemory, &SimMemory) + Copy + 'static) -> String {
     let run = |trial: &Trial| {
         let mut simulation = Simulation::new(Config::default(), trial);

@@ -273,7 +273,7 @@ impl<'a, K, M: Model> Search<'a, K, M> {
         &self.state
     }
 
-    /// What is placed, in that order.
+    /// The placed operations, in that order.
     pub(super) fn path(&self) -> impl Iterator<Item = &'a RecordOf<K, M>> {
         self.path.iter().map(|placed| self.record(placed.candidate))
     }

@@ -63,7 +63,7 @@ pub(super) fn explain<K: Clone, M: Model>(
     }
 }
 
-/// What was known of `records` at the first return that no order explains, and how many of the
+/// The known part of `records` at the first return that no order explains, and how many of the
 /// operations that were completed by then can be placed; of all of them, `depth` can.
 fn first_unexplained<K: Clone, M: Model>(
     model: &M,
@@ -74,8 +74,8 @@ fn first_unexplained<K: Clone, M: Model>(
     let mut returns: Vec<_> = records.iter().filter(|record| record.result().is_some()).collect();
     returns.sort_by_key(|record| record.responded_at());
     let mut found = (records.iter().copied().cloned().collect(), depth);
-    // What cannot be explained cannot be explained later either. Before `good` all can be, or it
-    // takes too long.
+    // A history that cannot be explained cannot be explained later either. Before `good` all can
+    // be, or it takes too long.
     let (mut good, mut bad) = (0, returns.len() - 1);
     while good < bad {
         let middle = good.midpoint(bad);

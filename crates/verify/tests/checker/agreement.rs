@@ -128,7 +128,7 @@ fn explains_with_a_longest_legal_order() {
     assert!(violations > 600, "{violations}");
 }
 
-/// What was known of `log` at the first return by which it was not linearizable.
+/// The known part of `log` at the first return by which it was not linearizable.
 fn at_first_unexplained_return(log: &Log) -> Log {
     let mut returns: Vec<_> = log.iter().filter(|record| record.result().is_some()).collect();
     returns.sort_by_key(|record| record.responded_at());
@@ -161,7 +161,7 @@ fn assert_legal(violation: &Violation<u32, Op, Ret>) {
     }
 }
 
-/// Whatever was invoked before the first of the unplaced responded is listed once.
+/// Each operation that was invoked before the first of the unplaced responded is listed once.
 fn assert_accounts_for(violation: &Violation<u32, Op, Ret>, log: &Log) {
     let deadline = violation.unplaced[0].responded_at().unwrap();
     let listed = violation.placed.iter().chain(&violation.unplaced).chain(&violation.bystanders);

@@ -9,7 +9,7 @@ fn value(key: u64, version: u64, length: usize) -> Vec<u8> {
     value
 }
 
-/// What is left of a version in a value of this length.
+/// The part of a version that fits a value of this length.
 fn told(version: u64, length: usize) -> u64 {
     version & u64::MAX.checked_shr(u64::BITS - version_bits(length)).unwrap_or(0)
 }

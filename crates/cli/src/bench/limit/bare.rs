@@ -41,7 +41,7 @@ pub(super) fn timed(act: impl FnOnce() -> Result<()>) -> Result<Duration> {
     Ok(now() - started)
 }
 
-/// What a program that shares nothing would use: a hash map, and values side by side.
+/// The program that shares nothing: a hash map, and values side by side.
 pub(super) struct Plain {
     places: HashMap<Key, u32, FixedState>,
     values: Arena,
@@ -81,7 +81,7 @@ pub(super) fn map(bytes: u64) -> Result<(Mapped, Place)> {
     let (mut backing, _) = Backing::open_or_create(&place.spec.scr)?;
     backing.reserve(total)?;
     let region = Arc::new(backing.map(total)?);
-    // What is written begins with a huge page.
+    // The written part begins with a huge page.
     let lnr = Window::new(Arc::clone(&region), 0, total - PAGE);
     Ok((Mapped::new(Window::new(region, total - PAGE, PAGE), lnr), place))
 }
@@ -178,7 +178,7 @@ impl Bare {
         })
     }
 
-    /// What each of two threads takes to change the same word.
+    /// The time in which each of two threads changes the same word.
     pub(super) fn swap_contended(&self) -> f64 {
         let (ending, swaps) = (AtomicBool::new(false), AtomicU64::new(0));
         let (memory, word) = (&self.memory, ScrAddr::<u64>::new(LINE_BYTES));

@@ -64,12 +64,12 @@ impl Log {
         let layout = Options {
             hosts: Some(2),
             ring_entries: Some(RING),
-            // What runs out is the ring.
+            // The ring runs out first.
             segment_entries: Some(2 * RING),
             ..Options::default()
         };
         let (scr_bytes, lnr_bytes) = (Some(SCR), Some(LNR));
-        create(&place.spec, CreateOptions { scr_bytes, lnr_bytes, layout, force: false })?;
+        create(&place.spec, CreateOptions { scr_bytes, lnr_bytes, layout, ..Default::default() })?;
         let join = || -> Result<Host> {
             let pod = open(&place.spec)?;
             let area = pod.area_of(OBJECTS)?;
@@ -81,7 +81,7 @@ impl Log {
         Ok(Self { appends: join()?, applies: join()?, _place: place })
     }
 
-    /// What it takes to append these entries, and to apply them on the other host.
+    /// The time to append these entries, and to apply them on the other host.
     pub(super) fn in_turn(&self, entries: &[u64]) -> Result<(Duration, Duration)> {
         let (mut appending, mut applying) = (Duration::ZERO, Duration::ZERO);
         for entries in entries.chunks(TOGETHER) {

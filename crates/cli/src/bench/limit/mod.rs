@@ -39,7 +39,7 @@ const LARGE_BYTES: (u64, u64) = (16 << 20, 128 << 20);
 
 const BAR: &str = "{prefix} {bar:40} {pos} of {len}";
 
-/// What a host's operations are measured on.
+/// The pod on which a host's operations are measured.
 pub(super) struct Subject {
     store: Store,
     /// Another host in the same pod, which copies what it reads into its own memory.
@@ -54,7 +54,7 @@ pub(super) struct Subject {
     place: Place,
 }
 
-/// What one operation came to.
+/// The result of one operation.
 #[derive(Serialize)]
 struct Line {
     group: &'static str,
@@ -62,7 +62,7 @@ struct Line {
     keys: Option<&'static str>,
     ns: f64,
     per_s: f64,
-    /// What it is measured against; nothing for limits themselves.
+    /// The limit that it is held against; nothing for limits themselves.
     limit: Option<String>,
     /// How much of that speed it has.
     of_limit: Option<f64>,

@@ -1,4 +1,4 @@
-//! What is measured: operations, each with the limit that it is held against.
+//! Rows of the measurement: operations, each with the limit that it is held against.
 
 use std::hint::black_box;
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ pub(super) struct Row<'a> {
     pub(super) spread: Option<Spread>,
     /// The row of its limit.
     pub(super) against: Option<usize>,
-    /// What one operation took, in each round.
+    /// The time of one operation, in each round.
     pub(super) ns: Vec<f64>,
     operations: usize,
     /// How many more come before those that count.
@@ -108,7 +108,7 @@ fn from(first: u64, numbers: &[u64]) -> Vec<u64> {
     numbers.iter().map(|number| first + number).collect()
 }
 
-/// What instructions and memory take.
+/// The times of instructions and memory.
 pub(super) fn machine_rows(subject: &Subject) -> Vec<Row<'_>> {
     let (mut rows, bare) = (Rows::of(subject), &subject.bare);
     rows.add("dependent load", None, None, |numbers| bare.chase(numbers.len()));

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 /// How long a reply may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is asked for.
+/// The command that is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     Get,

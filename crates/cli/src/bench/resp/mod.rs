@@ -17,14 +17,14 @@ use crate::cli::RespArgs;
 use crate::output::{self, table};
 use crate::stop::Stop;
 
-/// What a server did in one setting.
+/// The results of a server in one setting.
 #[derive(Default)]
 struct Runs {
     ops_per_s: Vec<f64>,
     cpu_ns: Vec<f64>,
 }
 
-/// What one setting came to.
+/// The result of one setting.
 #[derive(Serialize)]
 struct Line {
     command: &'static str,

@@ -74,7 +74,7 @@ impl Server for Tombolo {
     }
 }
 
-/// What a report says if there was no Redis.
+/// The sentence of a report if there was no Redis.
 pub(crate) fn without(reason: Option<&String>) -> String {
     reason.map_or_else(String::new, |reason| format!("\nwithout Redis: {reason}\n"))
 }

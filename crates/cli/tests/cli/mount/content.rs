@@ -115,3 +115,28 @@ print('copied')
     assert_eq!(shell(mounts.folder.path(), "python3 script"), "copied\n");
     mounts.end();
 }
+
+/// A page was read from its file before it was overwritten whole: a program that writes pages of a
+/// large file, as databases do, waited for the disk at each of them.
+#[test]
+fn a_page_that_is_overwritten_whole_is_not_read() {
+    let create = ["--size", "8MiB", "--scr", "512KiB"];
+    let Some(mut mounts) = Mounts::unmounted(&create) else { return };
+    let below = mounts.backing.join("file");
+    fs::write(&below, vec![1; 100 * 4096]).unwrap();
+    mounts.mount_all();
+    let [one, two] = [0, 1].map(|host| {
+        let path = mounts.places[host].join("file");
+        File::options().read(true).write(true).open(path).unwrap()
+    });
+    for page in 0..100 {
+        one.write_all_at(&[2; 4096], page * 4096).unwrap();
+        let mut bytes = [0; 10];
+        two.read_exact_at(&mut bytes, page * 4096 + 7).unwrap();
+        assert_eq!(bytes, [2; 10]);
+    }
+    drop((one, two));
+    let said = mounts.end();
+    assert!(said.iter().all(|line| line.contains("pages: 0 read from files")), "{said:?}");
+    assert_eq!(fs::read(&below).unwrap(), vec![2; 100 * 4096]);
+}

@@ -2,10 +2,13 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Mounts;
+use super::room::NO_SPACE;
+use super::{Mounts, wait_until};
+use crate::tombolo::{address_of_page, get, metric};
 
 /// Bytes that numbers take in a file, at most.
 const MOST: u64 = 300_000;
@@ -70,6 +73,75 @@ fn unlinked_files_of_a_killed_host_leave_the_pod() {
     drop(file);
     mounts.end();
     assert_eq!(fs::read_dir(&mounts.backing).unwrap().count(), 1);
+}
+
+/// Writes to files without a name until the host is gone, also while the disk is full.
+fn write_unnamed(place: &Path, round: u64) -> thread::JoinHandle<()> {
+    let files: Vec<File> = (0..3)
+        .map(|number| {
+            let path = place.join(format!("unnamed{round}-{number}"));
+            let file = File::create(&path).unwrap();
+            fs::remove_file(path).unwrap();
+            file
+        })
+        .collect();
+    thread::spawn(move || {
+        for n in 0..100_000 {
+            let file = &files[n as usize % files.len()];
+            let written = file.write_all_at(&[7; 16 << 10], n / 3 % 100 * (16 << 10));
+            if written.is_err_and(|error| error.raw_os_error() != Some(NO_SPACE)) {
+                return;
+            }
+        }
+    })
+}
+
+/// A host was killed while its disk was full and it had files without a name: others stood still,
+/// and its pages stayed for ever.
+#[test]
+fn nothing_is_left_of_a_host_that_is_killed_on_a_full_disk() {
+    let create = ["--size", "8MiB", "--scr", "512KiB"];
+    let Some(mut mounts) = Mounts::on_small_disk(&create, "3m") else { return };
+    mounts.hosts[1].signal("-TERM");
+    mounts.hosts[1].end();
+    mounts.hosts[1] = mounts.mount_monitored(1, &[]);
+    let page = address_of_page(&mut mounts.hosts[1]);
+    let objects = || metric(&get(&page, "/metrics"), "tombolo_pod_objects{");
+    let name = mounts.places[1].join("file");
+    let file = File::options().read(true).write(true).create_new(true).open(&name).unwrap();
+    file.write_all_at(&[1; 100_000], 0).unwrap();
+    file.sync_all().unwrap();
+    let mut longest = Duration::ZERO;
+    for round in 0..6 {
+        // All of it is in the file already, as far as the disk takes it.
+        let path = mounts.places[0].join("clean");
+        let clean = File::create(&path).unwrap();
+        let _ = clean.write_all_at(&[3; 20_000], 0).and_then(|()| clean.sync_all());
+        fs::remove_file(path).unwrap();
+        let writing = write_unnamed(&mounts.places[0], round);
+        thread::sleep(Duration::from_millis(30 + 70 * round));
+        mounts.kill(0);
+        let started = Instant::now();
+        let bytes = [round as u8; 100_000];
+        file.write_all_at(&bytes, 0).unwrap();
+        file.sync_all().unwrap();
+        let mut found = [0; 100_000];
+        file.read_exact_at(&mut found, 0).unwrap();
+        assert_eq!(found, bytes);
+        longest = longest.max(started.elapsed());
+        writing.join().unwrap();
+        drop(clean);
+        mounts.remount(0, &[]);
+    }
+    println!("after a death no write with fsync took longer than {} ms", longest.as_millis());
+    drop(file);
+    fs::remove_file(name).unwrap();
+    // The one object that is left says which directory is shared.
+    wait_until("no page of a dead file is in the pod", || objects() <= 1.0);
+    let disk = mounts.disk.as_ref().unwrap();
+    wait_until("room is given back", || disk.free_bytes() >= 11 << 18);
+    mounts.end();
+    assert_eq!(fs::read_dir(&mounts.backing).unwrap().count(), 0);
 }
 
 /// A mount whose process was killed could not be mounted again.

@@ -6,6 +6,7 @@ mod ends;
 mod holes;
 mod kernel;
 mod locks;
+mod monitoring;
 mod options;
 mod oracle;
 mod permissions;
@@ -106,6 +107,11 @@ impl Mounts {
 
     fn mount(&self, host: usize, options: &[&str]) -> Running {
         self.mount_within(&[], host, options)
+    }
+
+    /// Mounts with a page; where that is, is its next line.
+    pub(crate) fn mount_monitored(&self, host: usize, options: &[&str]) -> Running {
+        self.mount(host, &[options, &["--metrics", "127.0.0.1:0"]].concat())
     }
 
     /// Mounts by a process that another program starts: with these words in front of its own.

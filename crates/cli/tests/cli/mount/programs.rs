@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use super::{Mounts, has, shell};
+use super::{Mounts, has, path, shell};
 
 #[test]
 fn a_file_larger_than_the_pod_is_copied() {
@@ -68,6 +68,40 @@ fn sqlite_works_on_both_hosts_at_once() {
     mounts.end();
     let check = "sqlite3 db 'select count(*) from t; pragma integrity_check'";
     assert_eq!(shell(&mounts.backing, check), "60\nok\n");
+}
+
+/// SQLite changed a database to WAL, which needs shared mappings, and then could not open it any
+/// more: nothing said why, or what to do.
+#[test]
+fn a_database_that_sqlite_cannot_have_in_wal_mode_is_usable_in_others() {
+    if !has("sqlite3") {
+        return;
+    }
+    let create = ["--size", "8MiB", "--scr", "512KiB"];
+    let Some(mut mounts) = Mounts::unmounted(&create) else { return };
+    let log = mounts.folder.path().join("log");
+    let logged = ["sh", "-c", &format!("exec \"$@\" 2> {}", path(&log)), "sh"];
+    mounts.hosts = vec![mounts.mount_within(&logged, 0, &[]), mounts.mount(1, &[])];
+    let script = "
+        sqlite3 one/db 'create table t(x); insert into t values(1)'
+        for attempt in 1 2; do
+          if sqlite3 one/db 'pragma journal_mode=wal; insert into t values(100)' 2>&1; then
+            echo 'WAL was accepted'
+          fi
+        done > refused
+        grep -c 'disk I/O error' refused
+        sqlite3 two/db 'pragma locking_mode=exclusive; pragma journal_mode=delete'
+        sqlite3 one/db 'insert into t values(2)'
+        sqlite3 two/db 'pragma locking_mode=exclusive; pragma journal_mode=wal;
+          insert into t values(3); pragma journal_mode=delete'
+        sqlite3 one/db 'insert into t values(4); pragma journal_mode; pragma integrity_check'
+        sqlite3 two/db 'select count(*), sum(x) from t'";
+    let said = shell(mounts.folder.path(), script);
+    let expected = "2\nexclusive\ndelete\nexclusive\nwal\ndelete\ndelete\nok\n4|10\n";
+    assert_eq!(said, expected);
+    mounts.end();
+    let log = fs::read_to_string(log).unwrap();
+    assert_eq!(log.matches("journal_mode=DELETE").count(), 1, "{log}");
 }
 
 /// Each name that the kernel knew took a descriptor: with 1,008 files and the usual limit,

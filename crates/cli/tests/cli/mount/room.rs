@@ -8,7 +8,7 @@ use super::{Mounts, path, shell, wait_until};
 use crate::tombolo::{complaint, folder};
 
 /// The error that a write gets when the disk is full.
-const NO_SPACE: i32 = 28;
+pub(super) const NO_SPACE: i32 = 28;
 
 /// Writes to a file until it is told that there is no room, and then closes it.
 fn fill(path: &Path) {

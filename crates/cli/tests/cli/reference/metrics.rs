@@ -1,34 +1,37 @@
 //! The figures of a host, as `/metrics` has them.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-
 use super::{compare, wrapped};
-use crate::tombolo::{Running, folder, printed};
+use crate::mount::Mounts;
+use crate::tombolo::{Running, address_of_page, folder, get, printed};
 
 #[test]
-fn metrics_are_those_of_a_server() {
+fn metrics_are_those_of_a_server_and_a_mount() {
+    let Some(mounts) = Mounts::unmounted(&["--size", "16MiB", "--scr", "1MiB"]) else { return };
     let folder = folder();
     let pod = folder.path().join("pod");
     let pod = pod.to_str().unwrap();
     printed(&["pod", "create", pod, "--size", "16MiB", "--scr", "1MiB"]);
     let zero = "127.0.0.1:0";
     let mut host = Running::start(&["serve", "--pod", pod, "--listen", zero, "--metrics", zero]);
-    let line = host.line_with("/metrics");
-    let address = line.split("http://").nth(1).unwrap().split('/').next().unwrap();
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
+    let of_server = figures(&get(&address_of_page(&mut host), "/metrics"));
+    let mut host = mounts.mount_monitored(0, &[]);
+    let of_mount = figures(&get(&address_of_page(&mut host), "/metrics"));
+    let only = of_mount.into_iter().filter(|figure| !of_server.contains(figure));
     let body = format!(
-        "{}\n\n{}",
+        "{}\n\n{}\n\n{}\n\n{}",
         wrapped(
             "",
             "`/metrics` of a server has these figures. Those of the pod have its UUID as label, and \
              those of a host the host's number, too. A counter only grows. \
              [Monitoring](../book/monitoring.md) says which of them to watch."
         ),
-        figures(&answer).join("\n")
+        of_server.join("\n"),
+        wrapped(
+            "",
+            "`/metrics` of a mount has those that begin with `tombolo_pod` or `tombolo_host`, but \
+             for expired values and refused operations. And it has these:"
+        ),
+        only.collect::<Vec<_>>().join("\n")
     );
     compare("metrics.md", "Metrics", &body);
 }

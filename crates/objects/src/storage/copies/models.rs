@@ -76,7 +76,7 @@ fn find(index: &Index, hash: KeyHash) -> Found<'_> {
     index.find(&memory(), hash).into_iter().next().unwrap()
 }
 
-/// What a reader finds named is whole.
+/// A named copy that a reader finds is whole.
 fn a_copy_is_made() {
     let (host, _) = Host::new([2, 3]);
     let keeper = Rc::clone(&host);

@@ -37,7 +37,7 @@ const PASSES: u64 = 64;
 /// Lines that are fetched before it is known how long a copy is.
 const FETCHED: u64 = 16;
 
-/// What a copy is made of.
+/// The parts that a copy is made of.
 pub(crate) struct CopyContents<'a> {
     pub(crate) hash: KeyHash,
     pub(crate) generation: Generation,
@@ -52,7 +52,7 @@ pub(crate) fn lines(header: &Header) -> u64 {
     (NOTE_BYTES as u64 + header.total_bytes()).div_ceil(LINE_BYTES)
 }
 
-/// What the hand finds.
+/// The block under the hand.
 #[derive(Clone, Copy)]
 struct Block {
     hash: KeyHash,

@@ -252,7 +252,7 @@ impl<'a, W: BucketWord, const N: usize> PlacedBucket<'a, W, N> {
         Some(Cell::new(state, self.sets, self.notes, self.first_note + number))
     }
 
-    /// What is in a cell, which is known to have `hash` if anything.
+    /// The entry in a cell, which is known to have `hash` if anything.
     #[inline(always)]
     fn spot(
         self,

@@ -1,4 +1,4 @@
-//! What a cell holds besides hash and slot: an object's entry, and what this host has seen of it.
+//! The content of a cell besides hash and slot: an object's entry, and this host's note of it.
 //!
 //! ```text
 //! state   generation (32 bits) | sharing (9) | validated (19) | highest bits of its line (4)
@@ -39,7 +39,7 @@ const SHARING_SHIFT: u32 = VALIDATED_SHIFT + VALIDATED_BITS;
 const HIGH_MASK: u64 = (1 << VALIDATED_SHIFT) - 1;
 const VALIDATED_MASK: u64 = (1 << VALIDATED_BITS) - 1;
 
-/// What is seen in a state, where it is no counter.
+/// The bit of a state that is no counter.
 const NO_COUNTER: u32 = 1 << (VALIDATED_BITS - 1);
 const SAYS_NEVER: u32 = NO_COUNTER;
 const SAYS_READ: u32 = NO_COUNTER | 1;
@@ -82,7 +82,7 @@ impl State {
         (self.0 >> VALIDATED_SHIFT & VALIDATED_MASK) as u32
     }
 
-    /// What is seen, unless that is noted.
+    /// The counter that was seen, unless that is in a note.
     #[inline(always)]
     fn validated_at(self) -> Option<ValidatedAt> {
         match self.says() {
@@ -118,7 +118,7 @@ impl State {
     }
 }
 
-/// What a state says if so much is seen, if that takes no note.
+/// The state for a counter that was seen, if that takes no note.
 #[inline(always)]
 fn said(validated_at: ValidatedAt) -> Option<u32> {
     match validated_at {
@@ -132,7 +132,7 @@ fn note(generation: Generation, validated_at: ValidatedAt) -> u64 {
     u64::from(generation) << 32 | u64::from(validated_at)
 }
 
-/// What a note says of a generation.
+/// The meaning of a note for a generation.
 #[inline(always)]
 fn told_by_note(note: u64, generation: Generation) -> ValidatedAt {
     if (note >> 32) as u32 == generation { note as ValidatedAt } else { NEVER_VALIDATED }
@@ -183,7 +183,7 @@ fn word(lines: &Table<NoteLine>, cell: u32) -> &AtomicU64 {
     &lines.at(cell as usize / NOTES_PER_LINE).0[cell as usize % NOTES_PER_LINE]
 }
 
-/// What will be said to have been seen of a generation, and where.
+/// The counter to be noted for a generation, and its place.
 #[derive(Clone, Copy)]
 pub(crate) enum ToNote<'a> {
     State { word: &'a AtomicU64, stands: u64, new: u64 },
@@ -212,7 +212,7 @@ pub(crate) struct Cell<'a> {
     notes: &'a NoteTable,
     /// That of its note.
     number: u32,
-    /// What this host had seen of the entry by then.
+    /// The counter at which this host had validated the entry by then.
     pub(crate) validated_at: ValidatedAt,
 }
 
@@ -242,7 +242,7 @@ impl<'a> Cell<'a> {
         told_by_note(note, state.generation())
     }
 
-    /// What was seen of this entry, if the cell has it.
+    /// The counter at which this entry was validated, if the cell has it.
     #[inline]
     pub(crate) fn validated_at(self, entry: &Entry) -> Option<ValidatedAt> {
         // Pairs with the release in `mark_validated`: what is noted has been done.

@@ -1,9 +1,9 @@
-//! What the index keeps of an object, and how that is told in few bits.
+//! The index's entry of an object, and its form in few bits.
 
 use crate::ids::{Generation, KeyHash, LostTo, SlotLine};
 use crate::storage::records::{LockedBy, RecordId};
 
-/// What the index knows about an object.
+/// The index's entry of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) hash: KeyHash,
@@ -50,7 +50,7 @@ impl Sharing {
         self.0
     }
 
-    /// What has this [`code`](Self::code), which is one.
+    /// The place with this [`code`](Self::code), which is one.
     #[inline(always)]
     pub(super) fn of_code(code: u32) -> Self {
         Self(code)

@@ -147,7 +147,7 @@ impl Probe<'_> {
     }
 }
 
-/// What changing the index takes: at most one thread has it.
+/// The right to change the index: at most one thread has it.
 #[derive(Default)]
 pub(crate) struct IndexWriter {
     /// Overflow buckets that are not in a chain.

@@ -152,7 +152,7 @@ fn one_that_moves() {
     writer.join().unwrap();
 }
 
-/// What overflows is seen as it was or as it is, or not at once.
+/// A note that overflows is seen as it was or as it is, or not at once.
 fn one_that_overflows() {
     let generation = CELLS as Generation + 1;
     let hashes = [[STAYS].repeat(CELLS), vec![MOVES]].concat();
@@ -216,7 +216,7 @@ fn a_note_of_a_read_shared_object() {
     a_note_of(read_shared(0, 1), READ_SHARED);
 }
 
-/// What a state says goes to a note, for another thread to rely on.
+/// A state's counter goes to a note, for another thread to rely on.
 fn a_note_that_is_passed_on() {
     let (index, _) = index_of(FIXED, read_shared(0, 1));
     let dropped = Rc::new(AtomicU64::new(0));
@@ -235,7 +235,7 @@ fn a_note_that_is_passed_on() {
     keeper.join().unwrap();
 }
 
-/// What is noted while a bucket is split is noted in the new one, unless it was too late.
+/// A note that is made while a bucket is split is in the new one, unless it was too late.
 fn a_note_that_moves() {
     let (index, mut writer) = index_of(GROWING, read_shared(MOVES, 1));
     let found = index.find(&memory(), MOVES).into_iter().next().unwrap();
@@ -317,7 +317,7 @@ fn every_step_is_needed() {
     tombolo_model::every_step_is_needed(MODELS, &sites, &superfluous);
 }
 
-/// What must not be done: a cell is read, and the chain's version not looked at.
+/// The forbidden way: a cell is read, and the chain's version not looked at.
 #[test]
 fn a_read_without_the_version_is_torn() {
     fn model() {

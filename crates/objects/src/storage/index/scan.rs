@@ -17,7 +17,7 @@ use crate::ids::KeyHash;
 /// One past the last cursor.
 const END: u64 = 1 << 32;
 
-/// What is told of entries in a group of buckets.
+/// The results for entries in a group of buckets.
 type OfGroup<T> = SmallVec<[T; 64]>;
 
 impl Index {
@@ -30,6 +30,18 @@ impl Index {
         hashes.sort_unstable();
         hashes.dedup();
         (hashes, if next == END { 0 } else { next })
+    }
+
+    /// The results of `tell` for the entries of the group of buckets at `cursor`, and the next
+    /// cursor; `None` behind the last one.
+    pub(crate) fn sample<M: Memory, T: Copy>(
+        &self,
+        memory: &M,
+        cursor: u32,
+        tell: impl Fn(Entry) -> Option<T>,
+    ) -> (OfGroup<T>, Option<u32>) {
+        let (told, next) = self.group_at(memory, cursor.into(), tell);
+        (told, u32::try_from(next).ok())
     }
 
     /// The results of `tell` for the entries whose hashes end with the same `bits` as this one,

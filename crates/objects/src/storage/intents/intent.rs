@@ -1,4 +1,4 @@
-//! What an intent says, and in which words.
+//! The content of an intent, and its words.
 //!
 //! ```text
 //! word 0   kind (8 bits; "announces" has two, the second for an object that was in the partition)
@@ -46,14 +46,14 @@ impl Change {
 /// The object that is torn meanwhile.
 pub(crate) type Torn = Option<Change>;
 
-/// What a host has recorded.
+/// The intent that a host has recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Intent {
     /// It changes the object in place.
     Writes(Change),
     /// It has taken over the lock of this host.
     TookOver { record: RecordId, from: u8 },
-    /// What is in this slot is nothing yet.
+    /// This slot holds no object yet.
     Places { to: SlotLine, torn: Torn },
     /// An object is in a slot that may be its own already, and the one it came from no more; or it
     /// came from the host's own memory, and its value in the slot that it has left may be an older

@@ -1,4 +1,4 @@
-//! What a host is about to do to slots in LNR: what is torn, or half done, if it dies.
+//! Intents of hosts on slots in LNR: the slots that are torn, or half done, if a host dies.
 //!
 //! A host that changes an object in place, puts one into a free slot, or takes one out of its slot,
 //! *records* that in SCR first, in an intent of its own, and clears it when it is through. So a
@@ -44,7 +44,7 @@
 mod intent;
 mod reserved;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use tombolo_memory::{FetchOp, LINE_BYTES, Lines, LnrAddr, Memory, ScrAddr};
 use tombolo_pod::{AreaPlaces, Membership};
@@ -54,8 +54,8 @@ pub(crate) use intent::{Change, Intent, Torn};
 pub(crate) use reserved::{ReservedIntent, WriteIntent};
 
 use crate::ids::SlotLine;
-use crate::sites;
 use crate::storage::records::{LockedBy, RecordId};
+use crate::{Error, sites};
 
 /// One of a host's intents, for one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +110,8 @@ impl<M: Memory> IntentTable<M> {
             || self.undo_bytes > 0 && self.memory.keeps(sites::UNDO_SMALL)
     }
 
-    fn slots(&self) -> impl Iterator<Item = IntentSlot> + use<M> {
+    /// The intents that each host has.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = IntentSlot> + use<M> {
         // At most 4096, as the geometry says.
         (0..self.per_host as u16).map(IntentSlot)
     }
@@ -120,7 +121,7 @@ impl<M: Memory> IntentTable<M> {
         0..self.members.host_count
     }
 
-    /// What `host` has recorded, and where.
+    /// The intents of `host`, and their places.
     pub(crate) fn of(&self, host: u8) -> impl Iterator<Item = (IntentSlot, Intent)> {
         self.slots().filter_map(move |intent_slot| {
             let word = |number| self.memory.load(self.word(host, intent_slot, number));
@@ -132,7 +133,7 @@ impl<M: Memory> IntentTable<M> {
         })
     }
 
-    /// What all have recorded, and where.
+    /// The intents of all hosts, and their places.
     pub(crate) fn all(&self) -> impl Iterator<Item = (u8, IntentSlot, Intent)> {
         self.hosts().flat_map(|host| {
             self.of(host).map(move |(intent_slot, intent)| (host, intent_slot, intent))
@@ -342,7 +343,7 @@ impl<M: Memory> IntentTable<M> {
         whole.then(|| all.split_off(UNDO_PREFIX as usize))
     }
 
-    /// What has become of a new object of `host` that was announced: there, or nothing.
+    /// The fate of a new object of `host` that was announced: there, or not.
     pub(crate) fn decide(&self, host: u8, intent_slot: IntentSlot, to: SlotLine, created: bool) {
         let torn = None;
         let intent = if created { Intent::Created { to } } else { Intent::Places { to, torn } };
@@ -378,6 +379,8 @@ pub(crate) struct HostIntents<M> {
     overwritten: u64,
     /// Which intents of this host some thread uses.
     used: Box<[AtomicBool]>,
+    /// How many of those are of room that was given out.
+    given_out: AtomicU32,
 }
 
 impl<M: Memory> HostIntents<M> {
@@ -391,7 +394,33 @@ impl<M: Memory> HostIntents<M> {
             TornWrites::Lost => undone,
             TornWrites::Undo => u64::MAX,
         };
-        Self { table, host, first, overwritten, used }
+        Self { table, host, first, overwritten, used, given_out: AtomicU32::new(0) }
+    }
+
+    /// An intent of room that is given out for an unknown time; until it is
+    /// [taken back](Self::taken_back). The other half of all intents stays for other threads.
+    ///
+    /// # Errors
+    /// [`Error::TooManyReservations`].
+    pub(crate) fn give_out(&self) -> Result<IntentSlot, Error> {
+        let most = (self.used.len() as u32 / 2).max(1);
+        if self.given_out.fetch_add(1, Ordering::Relaxed) < most
+            && let Some(intent_slot) = self.reserve()
+        {
+            return Ok(intent_slot);
+        }
+        self.taken_back();
+        Err(Error::TooManyReservations { most })
+    }
+
+    /// Room that was given out is not any more.
+    pub(crate) fn taken_back(&self) {
+        self.given_out.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Rooms that are given out.
+    pub(crate) fn given_out(&self) -> u32 {
+        self.given_out.load(Ordering::Relaxed)
     }
 
     /// Nothing is under way in this seat: what there is was its last holder's.
@@ -495,7 +524,7 @@ impl<M: Memory> HostIntents<M> {
         self.table.memory.store(self.at(intent_slot), 0);
     }
 
-    /// What was recorded is over, and the intent any thread's.
+    /// The change is over, and the intent any thread's.
     #[inline(always)]
     pub(crate) fn end(&self, intent_slot: IntentSlot, noted: bool) {
         if noted {

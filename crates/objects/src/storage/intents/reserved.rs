@@ -20,7 +20,7 @@ impl<'a, M: Memory> ReservedIntent<'a, M> {
         std::mem::forget(self);
     }
 
-    /// What will be recorded there of a write.
+    /// The intent to record for a write.
     #[inline(always)]
     pub(crate) fn of_write(&self, change: Change) -> WriteIntent<'a, M> {
         self.intents.write_intent(self.intent_slot, change)
@@ -28,7 +28,7 @@ impl<'a, M: Memory> ReservedIntent<'a, M> {
 }
 
 impl<M: Memory> HostIntents<M> {
-    /// What is recorded of a write, and where.
+    /// The intent of a write, and its place.
     #[inline(always)]
     pub(super) fn write_intent(
         &self,

@@ -161,7 +161,7 @@ impl<M: Memory> Layout<M> {
         }
     }
 
-    /// What a record holds.
+    /// The word of a record.
     #[inline(always)]
     pub(crate) fn load(&self, record: RecordId) -> RecordWord {
         match self.width {
@@ -350,7 +350,7 @@ impl<M: Memory> Layout<M> {
     }
 }
 
-/// What a record holds before a write, while that has its lock, and after it.
+/// The states of a record before a write, while the write has its lock, and after it.
 #[derive(Clone, Copy)]
 pub(crate) struct WordStates<T> {
     pub(crate) open: T,
@@ -403,7 +403,7 @@ impl<M: Memory> LockWords<'_, M> {
     }
 }
 
-/// What part of a word of 32 bits a record is, where widths are mixed.
+/// The part of a word of 32 bits that is the record, where widths are mixed.
 #[derive(Clone, Copy, Debug)]
 enum Part {
     Narrow { shift: u32 },
@@ -411,7 +411,7 @@ enum Part {
 }
 
 impl Part {
-    /// What the record holds, if the word is what it takes for such a record.
+    /// The state of the record, if the word is the part that this takes it for.
     fn of(self, word: u32) -> RecordWord {
         match self {
             Self::Narrow { shift } => widen((word >> shift) as u8),
@@ -451,12 +451,12 @@ fn head(word: RecordWord, low_bits: u32) -> u8 {
     narrow(RecordWord { counter: word.counter & mask(low_bits), ..word })
 }
 
-/// What a record holds whose byte with the lock is `head`, and whose counter has these high bits.
+/// The state of a record whose byte with the lock is `head`, and whose counter has these high bits.
 fn with_high(head: RecordWord, low_bits: u32, high: u32) -> RecordWord {
     RecordWord { counter: head.counter & mask(low_bits) | high << low_bits, ..head }
 }
 
-/// What a record of one word holds, whatever the word's size.
+/// The state of a record of one word, whatever the word's size.
 #[inline(always)]
 fn widen<W: ScrWord>(word: W) -> RecordWord {
     let (bits, top) = (word.to_bits() as u32, 8 * size_of::<W>() as u32 - 1);

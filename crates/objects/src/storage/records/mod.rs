@@ -46,7 +46,7 @@ const SAMPLE: usize = 8;
 /// New records are narrow, if they can be, once this share of the bytes is in use, in percent.
 const WIDE_PERCENT: u64 = 50;
 
-/// What a record held when it was looked at.
+/// The state of a record when it was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordWord {
     allocated: bool,

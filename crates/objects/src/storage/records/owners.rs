@@ -1,4 +1,4 @@
-//! What this host knows of each record: a hint for finding free records and victims.
+//! This host's table of the owners of records: a hint for finding free records and victims.
 //!
 //! An object has a record from one event to another, and a record one object. But a replica may
 //! know from one shard of the log who has a record now, and not yet from another who had it before.
@@ -23,7 +23,7 @@ pub(super) struct Owner(u64);
 const NOTED_BITS: u32 = 24;
 const NOTED: u64 = (1 << NOTED_BITS) - 1;
 
-/// What the object with this hash adds to the word of its record.
+/// The term of the object with this hash in the word of its record.
 fn owned_by(hash: KeyHash) -> u64 {
     1 << 56 | u64::from(hash) << NOTED_BITS
 }
@@ -91,7 +91,7 @@ mod tests {
     /// log, whichever it applies first.
     #[test]
     fn owners_come_out_right_in_whatever_order_shards_are_applied() {
-        // What the shards' logs say of record 3, at last that the object with hash 9 has it.
+        // The shards' logs on record 3: at last the object with hash 9 has it.
         let shards: [&[(KeyHash, bool)]; 2] =
             [&[(u32::MAX, true), (u32::MAX, false), (9, true)], &[(0, true), (0, false)]];
         for order in (0u32..1 << 5).filter(|order| order.count_ones() == 2) {

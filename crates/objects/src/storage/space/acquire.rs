@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use tombolo_memory::Memory;
+use tombolo_sharing::UNDIVIDED;
 
 use super::Space;
 use crate::storage::space::chunk::ChunkSlots;
@@ -21,10 +22,13 @@ impl<M: Memory> Space<M> {
         class: u8,
         sync: &impl Fn() -> Result<(), Error>,
     ) -> Result<bool, Error> {
-        // What others deleted meanwhile counts, too.
+        // Slots that other hosts freed meanwhile count, too.
         sync()?;
+        let was_used = |chunk: &ChunkSlots| chunk.is_empty() && chunk.class != UNDIVIDED;
         Ok(self.acquire_partly_used(class, sync)?
-            || self.acquire_one(class, &ChunkSlots::is_empty, ChunkState::Free, sync)?)
+            // Behind a chunk that was used there is memory, if nobody has given that back.
+            || self.acquire_one(class, &was_used, &|word| word.is_free() && word.class != UNDIVIDED, sync)?
+            || self.acquire_one(class, &ChunkSlots::is_empty, &ChunkWord::is_free, sync)?)
     }
 
     pub(super) fn acquire_partly_used(
@@ -33,15 +37,15 @@ impl<M: Memory> Space<M> {
         sync: &impl Fn() -> Result<(), Error>,
     ) -> Result<bool, Error> {
         let partly_used = |chunk: &ChunkSlots| chunk.class == class && chunk.has_room();
-        self.acquire_one(class, &partly_used, ChunkState::Shared, sync)
+        self.acquire_one(class, &partly_used, &|word| word.state == ChunkState::Shared, sync)
     }
 
-    /// Takes a chunk in this state that is `wanted`; whether there was one.
+    /// Takes a chunk that is `wanted`, and whose word is `fit`; whether there was one.
     fn acquire_one(
         &self,
         class: u8,
         wanted: Wanted<'_>,
-        state: ChunkState,
+        fit: &dyn Fn(ChunkWord) -> bool,
         sync: &impl Fn() -> Result<(), Error>,
     ) -> Result<bool, Error> {
         let start = u64::from(self.last.load(Ordering::Relaxed));
@@ -50,7 +54,7 @@ impl<M: Memory> Space<M> {
             let word = self.table.word(number)?;
             let same = word.shard == self.shard || word.state == ChunkState::Free;
             let ours = self.memory.check(sites::CHUNK_SHARD, same);
-            if word.state == state && ours && self.try_acquire(number, word, class, sync)? {
+            if fit(word) && ours && self.try_acquire(number, word, class, sync)? {
                 self.last.store(number, Ordering::Relaxed);
                 return Ok(true);
             }
@@ -78,33 +82,31 @@ impl<M: Memory> Space<M> {
         if !self.claim(number, word, word.claimed(self.host), sync)? {
             return Ok(false);
         }
-        let is_carved = {
-            let chunk = &self.view.lock().chunks[number as usize];
-            let carved = chunk.class == class;
-            (if carved { chunk.has_room() } else { chunk.is_empty() }).then_some(carved)
-        };
-        let Some(is_carved) = is_carved else {
-            self.table.set(number, word);
-            return Ok(false);
-        };
-        if !is_carved {
-            self.scrub(sites::CHUNK_SCRUB, self.slots_in(number, class).map(|slot| slot.line));
-        }
         let mut view = self.view.lock();
         let chunk = &mut view.chunks[number as usize];
+        let is_carved = chunk.class == class;
+        if !(if is_carved { chunk.has_room() } else { chunk.is_empty() }) {
+            self.table.set(number, word);
+            return Ok(false);
+        }
         if !is_carved {
             chunk.carve(class, self.classes.slots(class).unwrap_or(0));
         }
+        // Memory that was prepared for slots of another size is not for these.
+        let prepared = if word.class == class { word.prepared() } else { 0 };
+        chunk.prepare(prepared);
         chunk.held = true;
         drop(view);
-        // What leaves from here on has to be scrubbed. What has left before, its intent tells.
+        // An object that leaves from here on has to be scrubbed. Of one that has left before, its
+        // intent tells.
         if self.is_being_left(number) {
             self.view.lock().chunks[number as usize].release();
             self.table.set(number, word);
             return Ok(false);
         }
+        let held = ChunkWord::held(self.host, class, self.shard).with_prepared(prepared);
         let mut view = self.view.lock();
-        self.table.set(number, ChunkWord::held(self.host, class, self.shard));
+        self.table.set(number, held);
         view.active[usize::from(class)] = Some(number);
         Ok(true)
     }

@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use std::iter;
 use std::sync::atomic::Ordering;
 
-use tombolo_memory::{LINE_BYTES, Lines, Memory};
+use tombolo_memory::{LINE_BYTES, Memory};
 use tombolo_sharing::CHAIN;
 
 use super::Space;
@@ -39,8 +39,10 @@ impl<M: Memory> Space<M> {
         let chunks = bytes.div_ceil(self.classes.chunk_lines() * LINE_BYTES) as usize;
         let _acquiring = self.acquiring.lock();
         let mut taken = Vec::with_capacity(chunks);
-        if !matches!(self.take_free(chunks, &mut taken), Ok(true)) {
-            taken.iter().for_each(|&number| self.table.set(number, ChunkWord::FREE));
+        let there = matches!(self.take_free(chunks, &mut taken), Ok(true))
+            && taken.iter().all(|&number| self.populate(self.chunk_lines(number)));
+        if !there {
+            taken.iter().for_each(|&number| self.table.set(number, ChunkWord::EMPTIED));
             return Err(Error::LnrFull { bytes });
         }
         taken.sort_unstable();
@@ -91,7 +93,7 @@ impl<M: Memory> Space<M> {
         if slot.class == CHAIN && !self.abandoned.is_set() {
             // Should this host die before all are free, they count among what it had taken.
             for chunk in self.assign_chain(slot, self.host) {
-                self.table.set(chunk, ChunkWord::FREE);
+                self.table.set(chunk, ChunkWord::EMPTIED);
             }
         }
     }
@@ -129,7 +131,7 @@ impl<M: Memory> Space<M> {
             let word = self.table.word(number)?;
             let of_chain = matches!(word.state, ChunkState::ChainHead | ChunkState::ChainLink);
             if of_chain && word.host == host {
-                self.table.claim(number, word, ChunkWord::FREE);
+                self.table.claim(number, word, ChunkWord::EMPTIED);
             }
         }
         Ok(())
@@ -137,7 +139,7 @@ impl<M: Memory> Space<M> {
 
     /// Where a chain is; `None` if its chunks are not as many as it has.
     pub(super) fn chain_extent(&self, slot: Slot) -> Option<Extent> {
-        let lines = |number| Lines::new(self.first_line_of(number), self.classes.chunk_lines());
+        let lines = |number| self.chunk_lines(number);
         let mut links = self.links(self.chunk_of(slot.line)?.0 as u32).map_while(Result::ok);
         let mut extent = Extent::of(lines(links.next()?));
         for _ in 1..slot.chunks {

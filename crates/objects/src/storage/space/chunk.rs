@@ -1,4 +1,4 @@
-//! What a host knows about one chunk.
+//! A host's knowledge of one chunk.
 
 use tombolo_sharing::{CHAIN, UNDIVIDED};
 
@@ -8,6 +8,8 @@ pub(crate) struct ChunkSlots {
     /// Whether this host may reserve its slots.
     pub(crate) held: bool,
     slots: u64,
+    /// Slots that this host may reserve, as the chunk's word says, if it holds the chunk.
+    prepared: u64,
     occupied: u64,
     reserved: u64,
     to_scrub: u64,
@@ -30,6 +32,7 @@ impl Default for ChunkSlots {
             class: UNDIVIDED,
             held: false,
             slots: 0,
+            prepared: 0,
             occupied: 0,
             reserved: 0,
             to_scrub: 0,
@@ -85,6 +88,33 @@ impl ChunkSlots {
         self.slots
     }
 
+    /// How many slots are prepared.
+    pub(crate) fn prepared(&self) -> u64 {
+        self.prepared
+    }
+
+    /// So many slots are prepared.
+    pub(crate) fn prepare(&mut self, slots: u64) {
+        self.prepared = slots.min(self.slots);
+    }
+
+    /// Whether there are slots that could be prepared.
+    pub(crate) fn may_grow(&self) -> bool {
+        self.prepared < self.slots
+    }
+
+    /// The chunk stays this host's while more slots are being prepared, until
+    /// [`end_growth`](Self::end_growth).
+    pub(crate) fn begin_growth(&mut self) {
+        self.reserved += 1;
+    }
+
+    /// So many slots are prepared now.
+    pub(crate) fn end_growth(&mut self, slots: u64) {
+        self.reserved -= 1;
+        self.prepare(slots);
+    }
+
     /// Which slots hold objects.
     pub(crate) fn occupied_slots(&self) -> impl Iterator<Item = u64> {
         (0..self.slots).filter(|&index| self.is_occupied(index))
@@ -132,12 +162,16 @@ impl ChunkSlots {
 
     /// Counts all slots as scrubbed but those that still have headers.
     pub(crate) fn scrubbed_all_but(&mut self, has_header: impl Fn(u64) -> bool) {
-        let pending_scrub: Vec<u64> =
-            (0..self.slots).filter(|index| is_set(&self.pending_scrub, *index)).collect();
-        pending_scrub
-            .into_iter()
-            .filter(|&index| !has_header(index))
-            .for_each(|it| self.scrubbed(it));
+        for word in 0..self.pending_scrub.len() {
+            let mut left = self.pending_scrub[word];
+            while left != 0 {
+                let index = word as u64 * 64 + u64::from(left.trailing_zeros());
+                left &= left - 1;
+                if !has_header(index) {
+                    self.scrubbed(index);
+                }
+            }
+        }
     }
 
     /// This host does not hold the chunk any more.
@@ -159,7 +193,7 @@ impl ChunkSlots {
             })
             .find(|&(_, free)| free != 0)?;
         let index = word as u64 * 64 + u64::from(free.trailing_zeros());
-        if index >= self.slots {
+        if index >= self.prepared {
             return None;
         }
         self.first_free = index;
@@ -202,6 +236,7 @@ mod tests {
     fn reserves_each_free_slot_once() {
         let mut chunk = ChunkSlots::default();
         chunk.carve(1, 70);
+        chunk.prepare(70);
         let reserved: Vec<u64> = std::iter::from_fn(|| chunk.reserve_slot(true)).collect();
         assert_eq!(reserved, (0..70).collect::<Vec<_>>());
         assert!(!chunk.has_room());
@@ -218,9 +253,23 @@ mod tests {
     }
 
     #[test]
+    fn slots_are_promised_once_they_are_prepared() {
+        let mut chunk = ChunkSlots::default();
+        chunk.carve(1, 3);
+        assert!(chunk.has_room() && chunk.reserve_slot(true).is_none());
+        chunk.begin_growth();
+        assert!(!chunk.is_resolved());
+        chunk.end_growth(2);
+        assert_eq!(chunk.reserve_slot(true), Some(0));
+        assert_eq!(chunk.reserve_slot(true), Some(1));
+        assert!(chunk.has_room() && chunk.reserve_slot(true).is_none());
+    }
+
+    #[test]
     fn a_slot_is_promised_when_its_header_is_gone() {
         let mut chunk = ChunkSlots { held: true, ..ChunkSlots::default() };
         chunk.carve(1, 2);
+        chunk.prepare(2);
         chunk.occupy(0);
         chunk.occupy(1);
         chunk.vacate(0);

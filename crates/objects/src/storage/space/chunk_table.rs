@@ -2,21 +2,24 @@
 //!
 //! ```text
 //! chunk word   flags (2 bits) | state (6) | host (8) | class (8) | log shard (8)
-//!              next chunk of a chain (32)
+//!              next chunk of a chain, or slots that are prepared (32)
 //! ```
+//!
+//! Slots of a carved chunk are *prepared* from the first one on, as they are needed: there is
+//! memory behind them, and what looked like a header is gone. No object is in any other.
 //!
 //! Flags stay whatever else becomes of a chunk, until the pod is created anew.
 
 use tombolo_memory::{FetchOp, Memory, ScrAddr};
-use tombolo_sharing::{ObjectArea, UNDIVIDED};
+use tombolo_sharing::{CHAIN, ObjectArea, UNDIVIDED};
 
 use crate::{Error, sites};
 
-/// What a chunk is for.
+/// The purpose of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChunkState {
     /// Nobody's, and empty. The word still says how it was carved, for an object may be on its way
-    /// out.
+    /// out. If it does not, no memory need be behind the chunk.
     Free,
     /// One host reserves its slots.
     Held,
@@ -38,7 +41,8 @@ pub(crate) struct ChunkWord {
     pub(crate) class: u8,
     /// The shard of the log that tells which slots are in use.
     pub(crate) shard: u8,
-    /// Of a chain's chunk, the one in which the object goes on, or [`LAST`].
+    /// Of a chain's chunk, the one in which the object goes on, or [`LAST`]; of one that is carved,
+    /// how many of its slots are prepared.
     pub(crate) next: u32,
     /// Memory in there has errors: its free slots are given to nobody.
     pub(crate) poisoned: bool,
@@ -60,31 +64,51 @@ impl ChunkWord {
         Self { state, host, class, shard, next: 0, poisoned: false, untrue: false }
     }
 
-    pub(crate) fn shared(class: u8, shard: u8) -> Self {
-        Self { state: ChunkState::Shared, class, shard, ..Self::FREE }
-    }
+    /// A free chunk of which only is known that memory may be behind it.
+    pub(crate) const EMPTIED: Self = Self::of(ChunkState::Free, 0, CHAIN, 0);
 
     pub(crate) fn held(host: u8, class: u8, shard: u8) -> Self {
         Self::of(ChunkState::Held, host, class, shard)
     }
 
-    pub(crate) fn moving(host: u8, class: u8, shard: u8) -> Self {
-        Self { state: ChunkState::Moving, ..Self::held(host, class, shard) }
+    /// The same chunk, so many of whose slots are prepared.
+    pub(crate) fn with_prepared(self, slots: u64) -> Self {
+        Self { next: slots as u32, ..self }
     }
 
-    /// The word of this chunk once it is empty.
+    /// How many slots of a carved chunk are prepared.
+    pub(crate) fn prepared(self) -> u64 {
+        self.next.into()
+    }
+
+    /// The word of this carved chunk when any host may take it.
+    pub(crate) fn shared(self) -> Self {
+        Self { state: ChunkState::Shared, host: 0, ..self }
+    }
+
+    /// The word of this carved chunk while `host` moves its objects elsewhere.
+    pub(crate) fn moving(self, host: u8) -> Self {
+        Self { state: ChunkState::Moving, host, ..self }
+    }
+
+    /// The word of this carved chunk once it is empty.
     pub(crate) fn freed(self) -> Self {
-        Self { class: self.class, shard: self.shard, ..Self::FREE }
+        Self { state: ChunkState::Free, host: 0, ..self }
     }
 
     /// The same, while `host` looks whether it can have the chunk.
     pub(crate) fn claimed(self, host: u8) -> Self {
-        Self::held(host, self.class, self.shard)
+        Self { state: ChunkState::Held, host, ..self }
+    }
+
+    /// Whether it says how a chunk is carved.
+    pub(crate) fn is_carved(self) -> bool {
+        ![UNDIVIDED, CHAIN].contains(&self.class)
     }
 
     /// Whether it can be had for anything.
     pub(crate) fn is_free(self) -> bool {
-        self == self.freed()
+        self.state == ChunkState::Free && !self.poisoned && !self.untrue
     }
 
     /// Whether one host has taken the chunk, and nobody else may.

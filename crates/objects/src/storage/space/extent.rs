@@ -42,6 +42,11 @@ impl Extent {
         }
     }
 
+    /// Whether it is in one piece.
+    pub(crate) fn is_whole(&self) -> bool {
+        matches!(self, Self::Whole(_))
+    }
+
     #[inline]
     fn pieces(&self) -> &[Lines] {
         match self {
@@ -101,6 +106,15 @@ impl Extent {
             let part = || (from - offset) as usize..(to - offset) as usize;
             (from < to).then(|| (piece.start().plus(within), part()))
         })
+    }
+
+    /// Where the `bytes` bytes from `offset` on are, and how many are there.
+    pub(crate) fn pieces_of(
+        &self,
+        offset: u64,
+        bytes: u64,
+    ) -> impl Iterator<Item = (LnrAddr, u64)> {
+        self.parts(offset, bytes).map(|(at, part)| (at, part.len() as u64))
     }
 
     /// As [`Memory::read`].

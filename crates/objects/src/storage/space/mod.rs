@@ -28,7 +28,6 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use smallvec::SmallVec;
 use tombolo_memory::{HostMutex, LINE_BYTES, Lines, Memory, Site};
 use tombolo_sharing::{CHAIN, Classes, HEADER_BYTES, MARK_BYTES, ObjectArea};
 
@@ -37,15 +36,19 @@ use crate::storage::intents::{IntentSlot, IntentTable};
 use crate::storage::records::Abandoned;
 use crate::storage::space::chunk::ChunkSlots;
 use crate::storage::space::chunk_table::{ChunkState, ChunkTable, ChunkWord};
+use crate::storage::space::give_back::Rounds;
 use crate::storage::space::pins::{PinTable, PinWord};
 use crate::{Error, sites};
 
 mod acquire;
 pub(crate) mod away;
+pub(crate) mod census;
 mod chain;
 mod chunk;
 pub(crate) mod chunk_table;
 pub(crate) mod extent;
+mod give_back;
+mod grow;
 pub(crate) mod map;
 pub(crate) mod pins;
 mod places;
@@ -54,7 +57,7 @@ mod sparse;
 
 pub(crate) use sparse::Sparse;
 
-/// What this host knows about the chunks.
+/// This host's knowledge of the chunks.
 struct KnownChunks {
     chunks: Vec<ChunkSlots>,
     /// The held chunk from which slots of each class are reserved.
@@ -76,6 +79,8 @@ pub(crate) struct Space<M: Memory> {
     /// if that is a chain (24), for readers who do not wait for `view`. A reader of one that is
     /// changing finds out when it validates its read.
     extents: Box<[AtomicU64]>,
+    /// How far the search for chunks that are not used any more is.
+    rounds: HostMutex<M, Rounds>,
     /// Held while chunks are being acquired: threads of a host do it one at a time.
     acquiring: HostMutex<M, ()>,
     /// The chunk acquired last: the next is looked for from there on.
@@ -107,6 +112,7 @@ impl<M: Memory> Space<M> {
             classes,
             view: HostMutex::<M, _>::new(view),
             extents: (0..geometry.chunks).map(|_| AtomicU64::new(0)).collect(),
+            rounds: HostMutex::<M, _>::new(Rounds::default()),
             acquiring: HostMutex::<M, _>::new(()),
             last: AtomicU32::new(0),
             passed_over: AtomicU64::new(0),
@@ -148,7 +154,7 @@ impl<M: Memory> Space<M> {
             if let Some(slot) = self.reserve_slot(class) {
                 return Ok(slot);
             }
-            if !self.acquire(class, &sync)? {
+            if !self.grow(class)? && !self.acquire(class, &sync)? {
                 return Err(Error::LnrFull { bytes });
             }
         }
@@ -219,10 +225,8 @@ impl<M: Memory> Space<M> {
         let mut from = 0;
         while let Some((distance, number)) = self.find(0, from, &ChunkSlots::is_empty) {
             let word = self.table.word(number)?;
-            let ours = word.state == ChunkState::Shared && word.shard == self.shard;
-            let moving = ChunkWord::moving(self.host, word.class, self.shard);
-            if ours && self.claim(number, word, moving, &sync)? {
-                freed |= self.free_or(number, word);
+            if word.state == ChunkState::Shared && word.shard == self.shard {
+                freed |= self.free_if_empty(number, word, &sync)?;
             }
             from = distance + 1;
         }
@@ -261,6 +265,9 @@ impl<M: Memory> Space<M> {
                 .scrubbed_all_but(|index| !self.memory.check(sites::SLOT_LEFT, !has_header(index)));
             reserved = chunk.reserve_slot(keep);
         }
+        if reserved.is_none() && chunk.may_grow() {
+            return None;
+        }
         let Some(index) = reserved else {
             view.active[usize::from(class)] = None;
             self.release_if_idle(&mut view, number);
@@ -282,13 +289,14 @@ impl<M: Memory> Space<M> {
         }
         // The host that takes it next looks at the intents first.
         chunk.release();
-        let shared = ChunkWord::shared(chunk.class, self.shard);
+        let held = ChunkWord::held(self.host, chunk.class, self.shard);
+        let shared = held.with_prepared(chunk.prepared()).shared();
         self.table.set(number, if chunk.is_empty() { self.freed(shared) } else { shared });
         chunk.is_empty()
     }
 
     fn freed(&self, word: ChunkWord) -> ChunkWord {
-        if self.memory.keeps(sites::CHUNK_CLASS) { word.freed() } else { ChunkWord::FREE }
+        if self.memory.keeps(sites::CHUNK_CLASS) { word.freed() } else { ChunkWord::EMPTIED }
     }
 
     /// Whether something is viewed in the chunk of a slot, which is left alone then. By who makes
@@ -304,14 +312,16 @@ impl<M: Memory> Space<M> {
     }
 
     /// Takes headers out of slots that hold no objects.
-    pub(crate) fn scrub(&self, site: Site, slots: impl IntoIterator<Item = SlotLine>) {
-        let lines: SmallVec<[Lines; 1]> =
-            slots.into_iter().map(|line| Lines::new(line, 1)).collect();
-        lines.iter().for_each(|&line| self.blank(line));
-        self.memory.publish(site, lines.iter().copied(), |memory| {
-            lines.iter().for_each(|&line| memory.gives(line, LINE_BYTES));
+    pub(crate) fn scrub<I>(&self, site: Site, slots: I)
+    where
+        I: IntoIterator<Item = SlotLine, IntoIter: Clone>,
+    {
+        let lines = slots.into_iter().map(|line| Lines::new(line, 1));
+        lines.clone().for_each(|line| self.blank(line));
+        self.memory.publish(site, lines.clone(), |memory| {
+            lines.clone().for_each(|line| memory.gives(line, LINE_BYTES));
         });
-        for line in lines.into_iter().filter(|&line| self.memory.poisoned(line)) {
+        for line in lines.filter(|&line| self.memory.poisoned(line)) {
             self.set_untrue(line.first());
         }
     }
@@ -358,7 +368,10 @@ impl<M: Memory> Space<M> {
 
     /// Nothing is anywhere. In a pod that nobody else uses.
     pub(crate) fn free_everything(&self) {
-        self.chunk_numbers().for_each(|number| self.set(number, ChunkWord::FREE));
+        for number in self.chunk_numbers() {
+            let unused = self.word(number).is_ok_and(|word| word == ChunkWord::FREE);
+            self.set(number, if unused { ChunkWord::FREE } else { ChunkWord::EMPTIED });
+        }
     }
 
     /// Whether this replica knows of an object in `slot`.
@@ -386,9 +399,8 @@ impl<M: Memory> Space<M> {
             let word = self.table.word(number)?;
             if word.is_taken() && word.host == host && word.shard == self.shard {
                 let view = self.view.lock();
-                let chunk = &view.chunks[number as usize];
-                let shared = ChunkWord::shared(chunk.class, self.shard);
-                let left = if chunk.is_empty() { self.freed(word) } else { shared };
+                let is_empty = view.chunks[number as usize].is_empty();
+                let left = if is_empty { self.freed(word) } else { word.shared() };
                 given_back += u64::from(self.table.claim(number, word, left));
             }
         }

@@ -6,7 +6,7 @@
 //! slot looks at the pins *after* it has made sure that no new view can find the object there: it
 //! holds the object's lock, or the log says that the object is gone. One of the two sees the other.
 //!
-//! What a pinned chunk is spared:
+//! The exemptions of a pinned chunk:
 //! * Nobody changes an object there in place. Whole or in part, it is written elsewhere, and moves.
 //! * A slot that its object leaves is reserved for nobody, and the chunk is taken by nobody, until
 //!   the pins are off. From such a slot the header alone is taken, and of its line nothing else is
@@ -113,11 +113,11 @@ impl<M: Memory> Pins<M> {
         Self { table, host, counts, open: AtomicU32::new(0), most }
     }
 
-    /// Pins chunks.
+    /// Pins chunks, until they are [let go](Self::unpin).
     ///
     /// # Errors
     /// [`Error::TooManyViews`].
-    pub(crate) fn pin(&self, chunks: impl Iterator<Item = u32>) -> Result<Pin<'_, M>, Error> {
+    pub(crate) fn pin(&self, chunks: impl Iterator<Item = u32>) -> Result<Pinned, Error> {
         if self.open.fetch_add(1, Ordering::Relaxed) >= self.most {
             self.open.fetch_sub(1, Ordering::Relaxed);
             return Err(Error::TooManyViews { most: self.most });
@@ -131,7 +131,18 @@ impl<M: Memory> Pins<M> {
                 self.table.memory.fetch(sites::PIN_SET, at, FetchOp::Or, bit(self.host));
             }
         });
-        Ok(Pin { pins: self, words })
+        Ok(Pinned { words })
+    }
+
+    /// Lets go of chunks that were pinned here.
+    pub(crate) fn unpin(&self, Pinned { words }: &Pinned) {
+        self.count(words, |count, at| {
+            *count -= 1;
+            if *count == 0 {
+                self.table.memory.fetch(sites::PIN_ALONE, at, FetchOp::And, !bit(self.host));
+            }
+        });
+        self.open.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Has the processor fetch what it takes to pin a chunk.
@@ -160,23 +171,9 @@ impl<M: Memory> Pins<M> {
     }
 }
 
-/// Keeps some chunks pinned until it is dropped.
-pub(crate) struct Pin<'a, M: Memory> {
-    pins: &'a Pins<M>,
+/// The words of some chunks that are pinned.
+pub(crate) struct Pinned {
     words: SmallVec<[u16; 4]>,
-}
-
-impl<M: Memory> Drop for Pin<'_, M> {
-    fn drop(&mut self) {
-        let Pins { table, host, .. } = self.pins;
-        self.pins.count(&self.words, |count, at| {
-            *count -= 1;
-            if *count == 0 {
-                table.memory.fetch(sites::PIN_ALONE, at, FetchOp::And, !bit(*host));
-            }
-        });
-        self.pins.open.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 fn word_of(chunk: u32) -> u64 {

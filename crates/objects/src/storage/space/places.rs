@@ -93,6 +93,11 @@ impl<M: Memory> Space<M> {
         self.first_line + u64::from(number) * self.classes.chunk_lines()
     }
 
+    /// All lines of a chunk.
+    pub(crate) fn chunk_lines(&self, number: u32) -> Lines {
+        Lines::new(self.first_line_of(number), self.classes.chunk_lines())
+    }
+
     /// Chunk and index in it.
     pub(super) fn locate(&self, slot: Slot) -> (u32, u64) {
         let offset = slot.line - self.first_line;
@@ -101,7 +106,7 @@ impl<M: Memory> Space<M> {
         (chunk as u32, (offset - (chunk << self.chunk_shift)) / lines)
     }
 
-    /// Every slot that a chunk's word says there is, used or not.
+    /// Every slot of a chunk that may hold an object, as its word says.
     pub(crate) fn slots_of(&self, number: u32) -> Result<Vec<Slot>, Error> {
         let word = self.table.word(number)?;
         let start = self.first_line_of(number);
@@ -111,7 +116,7 @@ impl<M: Memory> Space<M> {
                 vec![Slot { line: start, class: CHAIN, chunks: self.chain_chunks(number)? }]
             }
             ChunkState::Shared | ChunkState::Held | ChunkState::Moving => {
-                self.slots_in(number, word.class).collect()
+                self.slots_in(number, word.class).take(word.prepared() as usize).collect()
             }
         })
     }

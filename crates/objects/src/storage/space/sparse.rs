@@ -16,12 +16,13 @@ use crate::{Error, sites};
 /// A chunk whose objects are to go elsewhere. Nobody reserves its slots meanwhile.
 pub(crate) struct Emptying {
     number: u32,
-    class: u8,
+    /// The chunk's word before it was taken.
+    word: ChunkWord,
     /// Where its objects are.
     pub(crate) slots: Vec<Slot>,
 }
 
-/// What came of looking for a chunk to be emptied.
+/// The outcome of looking for a chunk to be emptied.
 pub(crate) enum Sparse {
     Taken(Emptying),
     /// Others are at it.
@@ -64,7 +65,7 @@ impl<M: Memory> Space<M> {
     ) -> Result<Sparse, Error> {
         sync()?;
         let Some(sparse) = self.sparsest(&self.candidates()?) else { return Ok(Sparse::None) };
-        let moving = ChunkWord::moving(self.host, sparse.class, self.shard);
+        let moving = sparse.word.moving(self.host);
         if self.claim(sparse.number, sparse.word, moving, &sync)? {
             return Ok(Sparse::Taken(self.emptying(sparse)));
         }
@@ -86,7 +87,8 @@ impl<M: Memory> Space<M> {
         let mut candidates = Vec::new();
         for (number, class, used, free) in partly_used {
             let word = self.table.word(number)?;
-            if word == ChunkWord::shared(class, self.shard) {
+            let shared = ChunkWord::held(0, class, self.shard).shared();
+            if word == shared.with_prepared(word.prepared()) {
                 candidates.push(SparseChunk { number, class, used, free, word });
             }
         }
@@ -120,12 +122,12 @@ impl<M: Memory> Space<M> {
         } else {
             Vec::new()
         };
-        Emptying { number: chunk.number, class: chunk.class, slots }
+        Emptying { number: chunk.number, word: chunk.word, slots }
     }
 
     /// Hands on a chunk that was to be emptied; whether it is free.
     pub(crate) fn put_back(&self, chunk: &Emptying) -> bool {
-        self.free_or(chunk.number, ChunkWord::shared(chunk.class, self.shard))
+        self.free_or(chunk.number, chunk.word)
     }
 
     /// Frees a chunk that this host has taken, if it is empty, or hands it on as `word`; whether it
@@ -151,7 +153,7 @@ impl<M: Memory> Space<M> {
             if let Some(slot) = self.reserve_slot(class) {
                 return Ok(Some(slot));
             }
-            if !self.acquire_partly_used(class, &sync)? {
+            if !self.grow(class)? && !self.acquire_partly_used(class, &sync)? {
                 return Ok(None);
             }
         }

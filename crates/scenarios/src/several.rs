@@ -1,0 +1,297 @@
+//! Transactions over several objects, of hosts that die or are fenced: all that is committed is a
+//! serial history, in real time.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use tombolo_memory::Memory;
+use tombolo_objects::{Error, Objects, Reads, Writes};
+use tombolo_simulator::{Deaths, Kills, SimMemory, Trial};
+use tombolo_verify::serializability::{Condition, check};
+use tombolo_verify::transactions::{Operation, Recorder, Session};
+
+use crate::crash::{living_or_joined, read_and_leave, width_for_fences};
+use crate::operations::{tag, value};
+use crate::world::{Host, Setup, World, is_out};
+
+const KEYS: [&str; 4] = ["a", "b", "c", "d"];
+
+/// Transactions that a client tries.
+const TRANSACTIONS: u64 = 4;
+
+/// How often one is tried that met others' changes.
+const TRIES: u32 = 4;
+
+/// Steps that a check of a history may take.
+const BUDGET: u64 = 2_000_000;
+
+type Step = Operation<String, u64>;
+
+/// All that clients did.
+#[derive(Clone, Default)]
+struct Book {
+    recorder: Rc<Recorder<String, u64>>,
+    tags: Rc<Cell<u64>>,
+    sessions: Rc<Cell<u32>>,
+}
+
+impl Book {
+    fn session(&self) -> Session<String, u64> {
+        self.sessions.set(self.sessions.get() + 1);
+        self.recorder.session(self.sessions.get())
+    }
+
+    fn fresh(&self) -> u64 {
+        self.tags.set(self.tags.get() + 1);
+        self.tags.get()
+    }
+
+    fn check(&self) {
+        let verdict = check(&self.recorder.history(), Condition::Strict, BUDGET);
+        assert!(verdict.passed(), "{verdict}");
+    }
+}
+
+/// The reads and changes of a transaction.
+#[derive(Default)]
+struct Draft {
+    reads: Reads,
+    writes: Writes,
+    steps: Vec<Step>,
+}
+
+/// A client of one host.
+struct Client<'a> {
+    host: &'a Objects<SimMemory>,
+    book: &'a Book,
+    session: Session<String, u64>,
+}
+
+impl<'a> Client<'a> {
+    fn new(host: &'a Objects<SimMemory>, book: &'a Book) -> Self {
+        Self { host, book, session: book.session() }
+    }
+
+    fn below(&self, end: u64) -> u64 {
+        self.host.memory().random() % end
+    }
+
+    /// Runs transactions; whether the host is still in the pod.
+    fn run(&self) -> bool {
+        (0..TRANSACTIONS).all(|_| {
+            let (kind, first) = (self.below(8), self.below(KEYS.len() as u64) as usize);
+            (0..TRIES).find_map(|_| self.attempt(kind, first)).unwrap_or(true)
+        })
+    }
+
+    /// Tries a transaction; `None` if it is to be tried again, and otherwise whether the host is
+    /// still in the pod.
+    fn attempt(&self, kind: u64, first: usize) -> Option<bool> {
+        let attempt = self.session.begin();
+        let mut draft = Draft::default();
+        let drafted = match kind {
+            0 => KEYS.iter().try_for_each(|key| self.read(key, &mut draft)),
+            _ => self.some_steps(kind, first, &mut draft),
+        };
+        draft.steps.iter().for_each(|step| self.session.note(&attempt, step.clone()));
+        let ended = match drafted {
+            Ok(()) => self.host.transact(&draft.reads, &draft.writes, &|| true),
+            Err(error) => {
+                self.session.aborted(attempt);
+                return self.failed(error, first);
+            }
+        };
+        self.host.memory().answered();
+        match ended {
+            Ok(true) => {
+                self.session.committed(attempt);
+                Some(true)
+            }
+            Ok(false) => {
+                self.session.aborted(attempt);
+                (0..self.below(20)).for_each(|_| self.host.memory().pause());
+                None
+            }
+            Err(error) if error.is_fenced() => {
+                self.session.unknown(attempt);
+                Some(false)
+            }
+            Err(error) => {
+                self.session.aborted(attempt);
+                self.failed(error, first)
+            }
+        }
+    }
+
+    /// Nothing was done.
+    fn failed(&self, error: Error, first: usize) -> Option<bool> {
+        match error {
+            error if error.is_fenced() => Some(false),
+            Error::LnrFull { .. } => {
+                self.host.memory().note("no room in LNR");
+                Some(true)
+            }
+            error if error.is_loss() => self.forget(first),
+            error => panic!("{error}"),
+        }
+    }
+
+    /// A value is lost with a host that changed it alone: as if somebody had deleted it.
+    fn forget(&self, first: usize) -> Option<bool> {
+        for key in KEYS.iter().cycle().skip(first).take(KEYS.len()) {
+            let attempt = self.session.begin();
+            match self.host.forget_lost(key.as_bytes()) {
+                Ok(true) => {
+                    self.session.note(&attempt, Operation::Delete { key: (*key).to_owned() });
+                    self.session.committed(attempt);
+                }
+                Ok(false) => self.session.aborted(attempt),
+                Err(error) if error.is_fenced() => {
+                    self.session.note(&attempt, Operation::Delete { key: (*key).to_owned() });
+                    self.session.unknown(attempt);
+                    return Some(false);
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        None
+    }
+
+    fn some_steps(&self, kind: u64, first: usize, draft: &mut Draft) -> Result<(), Error> {
+        let keys = || KEYS.iter().cycle().skip(first);
+        // One that is only read, and two or three that change; some of them are not read.
+        for (number, key) in keys().take(3).enumerate() {
+            if kind != 1 || number == 0 {
+                self.read(key, draft)?;
+            }
+        }
+        for key in keys().skip(1).take(1 + (kind as usize % 3)) {
+            self.change(key, draft);
+        }
+        Ok(())
+    }
+
+    fn read(&self, key: &str, draft: &mut Draft) -> Result<(), Error> {
+        let mut bytes = Vec::new();
+        let version = self.host.read(key.as_bytes(), &mut bytes)?;
+        draft.reads.insert(key.as_bytes().to_vec(), version);
+        let value = version.map(|_| tag(&bytes));
+        draft.steps.push(Operation::Read { key: key.to_owned(), value });
+        Ok(())
+    }
+
+    fn change(&self, key: &str, draft: &mut Draft) {
+        let name = key.as_bytes().to_vec();
+        let there = matches!(draft.reads.get(&name), Some(Some(_)));
+        let key = key.to_owned();
+        if there && self.below(4) == 0 {
+            draft.steps.push(Operation::Delete { key });
+            draft.writes.insert(name, None);
+        } else {
+            let fresh = self.book.fresh();
+            draft.steps.push(Operation::Write { key, value: fresh });
+            draft.writes.insert(name, Some(value(fresh)));
+        }
+    }
+}
+
+fn setup(hosts: usize) -> Setup {
+    let roomy = Setup::roomy(hosts);
+    Setup { records: 8, writes: 8, chunks: 120, most_steps: 1_500_000, ..roomy }
+}
+
+fn begin(trial: &Trial, setup: &Setup) -> (World, Book) {
+    let mut world = World::new(trial, setup);
+    let book = Book::default();
+    for number in 0..setup.joined {
+        let clients = 1 + usize::from(number == 0);
+        for _ in 0..clients {
+            let book = book.clone();
+            world.client(number, move |host, _| _ = Client::new(host, &book).run());
+        }
+    }
+    (world, book)
+}
+
+fn end(mut world: World, book: &Book) {
+    world.finish();
+    let living = living_or_joined(&world);
+    let listen = || living.iter().for_each(|host| _ = host.object_count().unwrap());
+    living.iter().for_each(|host| look(host, book, &listen));
+    book.check();
+    read_and_leave(&mut world, &living, &[]);
+}
+
+/// The objects in the end. In between all hosts `listen`: the log has little room.
+fn look(host: &Host, book: &Book, listen: &impl Fn()) {
+    let client = Client::new(host, book);
+    listen();
+    client.forget(0);
+    listen();
+    assert_eq!(client.attempt(0, 0), Some(true), "nobody is in the way");
+    listen();
+    // It does not answer others from here on.
+    host.move_out_all().unwrap();
+    listen();
+}
+
+/// Three hosts change objects, several at a time.
+pub(crate) fn anything_goes(trial: &Trial) {
+    let (world, book) = begin(trial, &setup(3));
+    end(world, &book);
+}
+
+fn dying(hosts: &[usize], deaths: Deaths) -> Setup {
+    let kills = Some(Kills { hosts: hosts.to_vec(), one_in: 1, deaths });
+    Setup { kills, ..setup(3) }
+}
+
+/// A host dies at any step: of each of its transactions all is there, or nothing.
+pub(crate) fn a_host_dies(trial: &Trial) {
+    let (world, book) = begin(trial, &dying(&[0, 1, 2], Deaths::One));
+    end(world, &book);
+}
+
+/// A host dies, and then one of those that clear up after it.
+pub(crate) fn two_die(trial: &Trial) {
+    let (world, book) = begin(trial, &dying(&[0, 1], Deaths::InTurn));
+    end(world, &book);
+}
+
+/// All die at once: the host that opens the pod ends their transactions.
+pub(crate) fn all_die(trial: &Trial) {
+    let (world, book) = begin(trial, &dying(&[0, 1, 2], Deaths::Together));
+    end(world, &book);
+}
+
+fn fencer(world: &mut World) {
+    let (host, fenced) = (Rc::clone(&world.hosts[1]), Rc::clone(&world.fenced));
+    world.thread(1, move |memory| {
+        (0..memory.random() % 300).for_each(|_| memory.step());
+        fenced.borrow_mut().push(0);
+        host.fence(0).unwrap();
+        memory.note("a host was fenced");
+    });
+}
+
+/// A host is fenced that changes objects, and goes on for as long as it does not find out.
+pub(crate) fn a_host_is_fenced(trial: &Trial) {
+    fence_one(trial, setup(3));
+}
+
+/// A host is fenced, others go on with some of its objects, and then all die.
+pub(crate) fn all_die_after_a_fence(trial: &Trial) {
+    fence_one(trial, dying(&[0, 1, 2], Deaths::Together));
+}
+
+fn fence_one(trial: &Trial, setup: Setup) {
+    let setup = Setup { width: width_for_fences(trial), ..setup };
+    let (mut world, book) = begin(trial, &setup);
+    fencer(&mut world);
+    let victim = Rc::clone(&world.hosts[0]);
+    world.run();
+    if victim.memory().deaths() == 0 {
+        assert!(is_out(victim.leave()), "a host that was fenced knows it");
+    }
+    end(world, &book);
+}
