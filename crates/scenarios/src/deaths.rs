@@ -152,8 +152,10 @@ pub(crate) fn a_deleter_dies_last(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![1], one_in: 1, deaths: Deaths::One });
     let mut world = World::new(trial, &Setup { kills, hosts: 2, joined: 2, ..setup(trial, &[]) });
     let scribe = world.scribe();
-    // Its version has several bytes that are not zero: none at all would be a new object's.
-    perform(&*world.hosts[1], &scribe, "a", Create(LONG));
+    // The second one's version has two bytes that are not zero, so half of it is a version, too.
+    for key in ["b", "a"] {
+        perform(&*world.hosts[0], &scribe, key, Create(LONG));
+    }
     let gone = Rc::new(Cell::new(false));
     let (host, scribe, through) = (Rc::clone(&world.hosts[1]), world.scribe(), Rc::clone(&gone));
     world.thread(1, move |_| {
@@ -169,7 +171,7 @@ pub(crate) fn a_deleter_dies_last(trial: &Trial) {
         host.leave().unwrap();
     });
     world.run();
-    finish_and_read(&mut world, &["a"]);
+    finish_and_read(&mut world, &["a", "b"]);
 }
 
 /// Host 1 writes an object anew in a slot of its own, and is gone then, or dead.

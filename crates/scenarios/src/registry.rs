@@ -314,6 +314,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "giver-dies" Crash give_back::a_giver_dies;
     "transactions" Long several::anything_goes;
     "transactor-dies" Crash several::a_host_dies;
+    "helped-transactor-dies" Crash several::a_helped_host_dies;
     "two-transactors-die" Crash several::two_die;
     "transactors-die" Crash several::all_die;
     "transactor-fenced" Crash several::a_host_is_fenced;
@@ -471,7 +472,7 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("objects.event.remove", "transactor-fenced"),
     ("objects.transaction.seen", "transactions"),
     ("objects.transaction.validate", "transactions"),
-    ("objects.transaction.clean", "transactions"),
+    ("objects.transaction.clean", "helped-transactor-dies"),
     ("objects.chunk.class", "mover-dies-last"),
     ("objects.chunk.prepared", "giver-dies"),
     ("objects.chunk.discard-taken", "memory-comes-and-goes"),

@@ -10,6 +10,7 @@ use tombolo_simulator::{Deaths, Kills, SimMemory, Trial};
 use tombolo_verify::serializability::{Condition, check};
 use tombolo_verify::transactions::{Operation, Recorder, Session};
 
+use crate::aims::aimed_at;
 use crate::crash::{living_or_joined, read_and_leave, width_for_fences};
 use crate::operations::{tag, value};
 use crate::world::{Host, Setup, World, is_out};
@@ -238,6 +239,25 @@ fn look(host: &Host, book: &Book, listen: &impl Fn()) {
 /// Three hosts change objects, several at a time.
 pub(crate) fn anything_goes(trial: &Trial) {
     let (world, book) = begin(trial, &setup(3));
+    end(world, &book);
+}
+
+/// A host dies at the end of a transaction, which another of its threads may have put into the log:
+/// the objects are out before.
+pub(crate) fn a_helped_host_dies(trial: &Trial) {
+    let trial = &aimed_at(trial, "objects.transaction.note-first", 1, 100);
+    let setup = Setup { hosts: 2, joined: 2, ..dying(&[0], Deaths::One) }.plain();
+    let (mut world, book) = (World::new(trial, &setup), Book::default());
+    let transactor = book.clone();
+    world.client(0, move |host, _| _ = Client::new(host, &transactor).run());
+    for key in ["x", "y"] {
+        world.client(0, move |host, _| {
+            for _ in 0..2 * TRANSACTIONS {
+                host.create(key.as_bytes(), &value(1)).unwrap();
+                host.delete(key.as_bytes()).unwrap();
+            }
+        });
+    }
     end(world, &book);
 }
 
