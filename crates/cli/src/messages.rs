@@ -44,7 +44,8 @@ impl Wire {
 }
 
 fn topic_of(number: u8) -> Option<Topic> {
-    [Topic::Published, Topic::Changed].into_iter().find(|&topic| topic as u8 == number)
+    let topics = [Topic::Published, Topic::Changed, Topic::Event];
+    topics.into_iter().find(|&topic| topic as u8 == number)
 }
 
 impl Bus for Wire {

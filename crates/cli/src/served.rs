@@ -10,12 +10,15 @@ use tombolo::{Entry, Evicted, Item, Store, StoreChange, StoreError as KvError};
 use tombolo_objects::Error as ObjectsError;
 use tombolo_server as server;
 use tombolo_server::{
-    Bus, DeadlineChange, Found, InfoSection, Stat, StoreError, StoreUsage, Watch,
+    Bus, DeadlineChange, Found, InfoSection, RemovalHook, Stat, StoreError, StoreUsage, Watch,
 };
 
 use crate::messages::Wire;
 use crate::operation::figures;
 
+/// The key of an object that is there if keys of databases other than 0 may be. It is no value, so
+/// it is neither evicted nor a key of database 0.
+const DATABASES: &[u8] = b"\xff\0db";
 /// Values that are read together.
 const TOGETHER: usize = 32;
 /// Room for a value that has held more does not keep its memory.
@@ -195,7 +198,24 @@ impl server::Store for Served {
     }
 
     fn key_count(&self) -> Result<u64, StoreError> {
-        self.store.key_count().map_err(|error| self.tally.refusal(error))
+        let count = self.store.key_count().map_err(|error| self.tally.refusal(error))?;
+        Ok(count.saturating_sub(self.has_databases()?.into()))
+    }
+
+    fn has_databases(&self) -> Result<bool, StoreError> {
+        let there = self.store.objects().stat(DATABASES).map(|stat| stat.is_some());
+        there.map_err(|error| self.tally.refusal(error.into()))
+    }
+
+    fn use_databases(&self) -> Result<(), StoreError> {
+        match self.store.objects().create(DATABASES, &[]) {
+            Ok(_) | Err(ObjectsError::Exists) => Ok(()),
+            Err(error) => Err(self.tally.refusal(error.into())),
+        }
+    }
+
+    fn on_removal(&self, hook: RemovalHook) {
+        self.store.on_removal(hook);
     }
 
     fn clear(&self) -> Result<(), StoreError> {

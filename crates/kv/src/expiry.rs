@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tombolo_memory::Memory;
 use tombolo_sharing::{Scheme, Version};
 
+use crate::removal::Removal;
 use crate::timetable::Timetable;
 use crate::{Error, Store, sites};
 
@@ -221,6 +222,7 @@ impl<S: Scheme> Store<S> {
         };
         if matches!(removed, Ok(true)) {
             self.expiry.removed.fetch_add(1, Ordering::Relaxed);
+            self.removal_hook.tell(Removal::Expired, key);
         }
         match removed {
             Ok(_) | Err(tombolo_sharing::Error::Changed) => Ok(()),

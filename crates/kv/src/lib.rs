@@ -13,6 +13,7 @@
 //!   put that has returned since is not undone.
 //! * A transaction's reads and changes are those of one instant, at which no value that it has read
 //!   had expired.
+//! * A value that a host has removed by itself is told to its hook once, by that host.
 //!
 //! Left out: types of values other than bytes.
 //!
@@ -24,6 +25,7 @@ mod evict;
 mod expiry;
 mod key;
 mod part;
+mod removal;
 mod reservation;
 mod room;
 mod sites;
@@ -37,6 +39,7 @@ mod view;
 pub use error::Error;
 pub use evict::Evicted;
 pub use part::{DeadlineChange, Stat};
+pub use removal::{Removal, RemovalHook};
 pub use reservation::ValueRoom;
 pub use sites::ALL as SITES;
 pub use store::{Change, Found, Store};

@@ -9,6 +9,7 @@ use tombolo_sharing::{Item, MAX_KEY_BYTES, Scheme};
 use crate::evict::Evictor;
 use crate::expiry::{Expiry, is_full};
 use crate::key::{is_marked, original, stored};
+use crate::removal::Hook;
 use crate::room::KnownRoom;
 use crate::value::{
     Entry, HIGH_BYTES, PREFIX_BYTES, decode, decode_parts, encode_into, encode_prefix, is_near,
@@ -47,6 +48,7 @@ pub struct Store<S: Scheme> {
     pub(crate) expiry: Expiry,
     pub(crate) known_room: KnownRoom,
     pub(crate) evictor: Evictor<S::Memory>,
+    pub(crate) removal_hook: Hook,
 }
 
 impl<S: Scheme> Store<S> {
@@ -57,8 +59,9 @@ impl<S: Scheme> Store<S> {
     pub fn join(pod: Pod<S::Memory>, options: S::Options) -> Result<Self, Error> {
         let objects = S::join(pod, options)?;
         let evictor = Evictor::new(objects.area(), objects.host_number());
-        let store =
-            Self { objects, expiry: Expiry::new(), known_room: KnownRoom::default(), evictor };
+        let (expiry, known_room, removal_hook) =
+            (Expiry::new(), Default::default(), Hook::default());
+        let store = Self { objects, expiry, known_room, evictor, removal_hook };
         store.follow_eviction();
         Ok(store)
     }

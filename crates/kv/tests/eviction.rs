@@ -1,11 +1,12 @@
 //! Eviction in mapped memory, over several mappings of one file.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use tombolo_kv::{Entry, Error, EvictionPolicy, EvictionReason, Store};
+use tombolo_kv::{Entry, Error, EvictionPolicy, EvictionReason, Removal, Store};
 use tombolo_memory::Mapped;
 use tombolo_objects::{Objects, Options};
 use tombolo_pod::{PodSpec, open};
@@ -144,7 +145,12 @@ fn exact_lru(keys: &[u32], held: usize) -> usize {
 fn a_full_pod_takes_new_values() {
     for policy in EvictionPolicy::ALL {
         let pod = Pod::new(1, 4, policy);
-        let host = &pod.hosts[0];
+        let (host, told) = (&pod.hosts[0], Arc::new(AtomicU64::new(0)));
+        let counts = told.clone();
+        host.on_removal(Arc::new(move |removal, _| {
+            assert_eq!(removal, Removal::Evicted);
+            counts.fetch_add(1, Ordering::Relaxed);
+        }));
         let mut refused = 0;
         for key in 0..20_000 {
             let deadline_ms = Some(host.now_ms() + 3_600_000 + u64::from(key));
@@ -164,6 +170,7 @@ fn a_full_pod_takes_new_values() {
         }
         let area = host.objects().area();
         assert_eq!(area.evicted().iter().sum::<u64>(), evicted);
+        assert_eq!(told.load(Ordering::Relaxed), evicted, "the hook is told of each one");
     }
 }
 

@@ -1,10 +1,12 @@
 //! The store in mapped memory, over two mappings of one file.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use tombolo_kv::{Change, Entry, Error, Store, Transaction};
+use tombolo_kv::{Change, Entry, Error, Removal, Store, Transaction};
 use tombolo_memory::Mapped;
 use tombolo_objects::{IndexLimits, Objects, Options};
 use tombolo_pod::{PodSpec, open};
@@ -179,6 +181,13 @@ fn what_memory_errors_have_taken_is_a_miss() {
 fn expired_values_give_their_room_back_without_being_asked_for() {
     let hosts = two_hosts();
     let [first, second] = &hosts.stores;
+    let told = Arc::new(Mutex::new(Vec::new()));
+    for store in [first, second] {
+        let told = told.clone();
+        store.on_removal(Arc::new(move |removal, key| {
+            told.lock().unwrap().push((removal, key.to_vec()));
+        }));
+    }
     ticking(second, || {
         for number in 0..1000_u32 {
             let entry = Entry { value: vec![1; 100], deadline_ms: Some(first.now_ms() + 5) };
@@ -190,6 +199,10 @@ fn expired_values_give_their_room_back_without_being_asked_for() {
             thread::yield_now();
         }
     });
+    let told = told.lock().unwrap();
+    assert!(told.iter().all(|(removal, _)| *removal == Removal::Expired));
+    let keys: BTreeSet<_> = told.iter().map(|(_, key)| key).collect();
+    assert_eq!((told.len(), keys.len()), (1000, 1000), "each key, by the host that has removed it");
     assert_eq!(first.get(b"lasting").unwrap(), Some(Entry::lasting("x")));
     assert!(matches!(first.get(b"no value"), Err(Error::NotAValue)));
     first.objects().put(b"no value", b"short").unwrap();

@@ -9,6 +9,8 @@ pub enum Topic {
     Published,
     /// Keys were changed, and clients want to know of all changes.
     Changed,
+    /// Something has happened to a key, and clients subscribe to such events.
+    Event,
 }
 
 /// A message from servers of other hosts.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -30,6 +30,8 @@ pub(crate) struct Client {
     pub(crate) since: Instant,
     /// When it last sent something, in milliseconds since it came.
     active_ms: AtomicU64,
+    /// The database that it has chosen.
+    database: AtomicU8,
     said: Mutex<Said>,
     subscribed: Mutex<[BTreeSet<Bytes>; KINDS]>,
     pub(crate) outbox: Outbox,
@@ -39,9 +41,9 @@ pub(crate) struct Client {
 impl Client {
     pub(crate) fn new(id: u64, peer: SocketAddr) -> Self {
         let said = Mutex::new(Said { protocol: 2, ..Said::default() });
-        let (active_ms, task) = (AtomicU64::new(0), OnceLock::new());
-        let (subscribed, outbox) = Default::default();
-        Self { id, peer, since: Instant::now(), active_ms, said, subscribed, outbox, task }
+        let (active_ms, database, task) = (AtomicU64::new(0), AtomicU8::new(0), OnceLock::new());
+        let (since, (subscribed, outbox)) = (Instant::now(), Default::default());
+        Self { id, peer, since, active_ms, database, said, subscribed, outbox, task }
     }
 
     pub(crate) fn said(&self) -> MutexGuard<'_, Said> {
@@ -73,6 +75,11 @@ impl Client {
         self.active_ms.store(self.since.elapsed().as_millis() as u64, Ordering::Relaxed);
     }
 
+    /// Notes which database it has chosen.
+    pub(crate) fn chooses(&self, database: u8) {
+        self.database.store(database, Ordering::Relaxed);
+    }
+
     /// Whether the connection has ended.
     pub(crate) fn is_gone(&self) -> bool {
         self.task.get().is_some_and(AbortHandle::is_finished)
@@ -93,11 +100,12 @@ impl Client {
         let [sub, psub, ssub] = self.subscriptions();
         let flags = if self.is_subscriber() { 'P' } else { 'N' };
         format!(
-            "id={} addr={} laddr={server} fd=-1 name={name} age={} idle={} flags={flags} db=0 sub={sub} psub={psub} ssub={ssub} multi=-1 watch=0 cmd=NULL user=default redir=-1 resp={protocol} lib-name={library} lib-ver={library_version}",
+            "id={} addr={} laddr={server} fd=-1 name={name} age={} idle={} flags={flags} db={} sub={sub} psub={psub} ssub={ssub} multi=-1 watch=0 cmd=NULL user=default redir=-1 resp={protocol} lib-name={library} lib-ver={library_version}",
             self.id,
             self.peer,
             age_ms / 1000,
             idle_ms / 1000,
+            self.database.load(Ordering::Relaxed),
         )
     }
 }

@@ -6,6 +6,7 @@ use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use crate::bus::{Bus, Heard, Topic};
+use crate::events::Event;
 use crate::shared::Shared;
 use crate::store::StoreError;
 use crate::subscriptions::Kind;
@@ -22,7 +23,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// Which topics this host listens to, and the thread that does.
 #[derive(Default)]
 pub(crate) struct Hearing {
-    listens: Mutex<[bool; 2]>,
+    listens: Mutex<[bool; 3]>,
     thread: Mutex<Option<Thread>>,
 }
 
@@ -63,6 +64,11 @@ pub(crate) fn hear(shared: &Shared, bus: &dyn Bus) -> bool {
             }
             Heard::Message(Topic::Changed, key) if !key.is_empty() => {
                 shared.tracking.changed(key, None);
+            }
+            Heard::Message(Topic::Event, message) => {
+                if let Some(event) = Event::decode(message) {
+                    event.tell(shared.events.chosen(), &shared.subscriptions);
+                }
             }
             Heard::Missed => {
                 shared.subscriptions.cut_all();

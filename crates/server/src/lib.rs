@@ -18,20 +18,23 @@
 //! * The commands between `MULTI` and `EXEC`, and those of a script, happen in one step, or not at
 //!   all.
 //!
-//! Left out: types other than strings, databases other than 0, functions (FCALL), persistence, TLS.
+//! Left out: types other than strings, functions (FCALL), persistence, TLS.
 
 mod bus;
 mod clients;
 mod commands;
 mod config;
 mod connection;
+mod database;
 mod decimal;
 mod decode;
+mod events;
 mod glob;
 mod hear;
 mod held;
 mod inline;
 mod latency;
+mod monitors;
 mod outbox;
 mod pause;
 mod pipeline;
@@ -54,5 +57,5 @@ pub use latency::CommandLatency;
 pub use server::Server;
 pub use stats::Stats;
 pub use store::{Eviction, InfoSection, Store, StoreError, StoreUsage};
-pub use tombolo_kv::{Change, DeadlineChange, Entry, Found, Stat, Watch};
+pub use tombolo_kv::{Change, DeadlineChange, Entry, Found, Removal, RemovalHook, Stat, Watch};
 pub use view::atomically;

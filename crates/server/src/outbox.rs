@@ -27,6 +27,12 @@ impl Push {
         Self::of_each(items.clone(), items)
     }
 
+    /// A line, as a reply that is one is sent.
+    pub(crate) fn line(text: &str) -> Self {
+        let bytes = Bytes::from(format!("+{text}\r\n"));
+        Self { resp2: bytes.clone(), resp3: bytes }
+    }
+
     /// A message whose form differs in the two protocols.
     pub(crate) fn of_each(resp2: Vec<Reply>, resp3: Vec<Reply>) -> Self {
         let encoded = |items, protocol| {

@@ -5,13 +5,15 @@ use std::time::Instant;
 use bytes::{Bytes, BytesMut};
 use tombolo_kv::Found;
 
-use crate::commands::{Kind, set_each};
+use crate::commands::{Kind, set_each, tell};
 use crate::connection::{WRITE_BYTES, answer};
-use crate::reply::{Reply, encode_value};
+use crate::database::{Database, Notes};
+use crate::reply::encode_value;
 use crate::room::FREE_BYTES;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::add;
+use crate::store::Store;
 
 /// Requests that are done together.
 const TOGETHER: usize = 32;
@@ -53,6 +55,10 @@ impl Pipeline {
     pub(crate) fn answer(&mut self, session: &mut Session, shared: &Shared, output: &mut BytesMut) {
         let (start, waiting) = (Instant::now(), self.requests.len());
         let Some(kind) = self.kind else { return };
+        if shared.monitors.are_there() {
+            let from = session.client.peer.to_string();
+            self.requests.iter().for_each(|request| shared.monitors.show(request, 0, &from));
+        }
         match kind {
             Kind::Get => self.read(session, shared, output),
             Kind::Set => {
@@ -61,14 +67,15 @@ impl Pipeline {
                     Some((key, value))
                 };
                 let pairs: Vec<_> = self.requests.drain(..).filter_map(pair).collect();
-                let replies = set_each(&*shared.store, &pairs);
-                let tells = shared.wants_changes();
-                for (reply, (key, _)) in replies.zip(&pairs) {
-                    if tells && !matches!(reply, Reply::Error(_)) {
-                        shared.tell_change(key, session.client.id);
-                    }
+                let wanted = shared.wants_changes() || shared.wants_events();
+                let notes = wanted.then(Notes::default);
+                let store = Database { store: &*shared.store, number: 0, notes: notes.as_ref() };
+                let replies = set_each(&store, &pairs);
+                for reply in replies {
                     answer(&reply, session, shared, output);
                 }
+                let notes = notes.as_ref().map_or_else(Vec::new, |notes| notes.split_off(0));
+                tell("set", &notes, session.client.id, shared);
             }
         }
         self.bytes = 0;
@@ -92,9 +99,10 @@ impl Pipeline {
     /// first one may be a value that there is no room for yet.
     fn read(&mut self, session: &mut Session, shared: &Shared, output: &mut BytesMut) {
         let (before, protocol) = (output.len(), session.protocol);
+        let store = Database { store: &*shared.store, number: 0, notes: None };
         let keys: Vec<Bytes> = self.requests.iter().map(|request| request[1].clone()).collect();
         let (mut answered, mut hits, mut ended, mut longer) = (0, 0, false, false);
-        let read = shared.store.get_each(&keys, FREE_BYTES, &mut |found| {
+        let read = store.get_each(&keys, FREE_BYTES, &mut |found| {
             let value = match found {
                 _ if ended => return,
                 Found::Longer => {

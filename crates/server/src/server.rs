@@ -10,10 +10,12 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
+use tombolo_kv::Removal;
 
 use crate::clients::{self, Client};
 use crate::config::{Config, ServerError};
 use crate::connection;
+use crate::events::{Class, Event};
 use crate::hear::Listener;
 use crate::latency::CommandLatency;
 use crate::reply::{Protocol, Reply};
@@ -59,6 +61,7 @@ impl Server {
             .build()
             .map_err(ServerError::Threads)?;
         let shared = Arc::new(Shared::new(store, config, address));
+        tell_removals(&shared);
         let (stopping, stopped) = watch::channel(false);
         {
             let _inside = runtime.enter();
@@ -105,6 +108,28 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// A number that no client has.
+const NO_CLIENT: u64 = 0;
+
+/// Has clients told of values that the store removes by itself.
+fn tell_removals(shared: &Arc<Shared>) {
+    let server = Arc::downgrade(shared);
+    shared.store.on_removal(Arc::new(move |removal, stored| {
+        let Some(shared) = server.upgrade() else { return };
+        let (class, name) = match removal {
+            Removal::Expired => (Class::Expired, "expired"),
+            Removal::Evicted => (Class::Evicted, "evicted"),
+            _ => return,
+        };
+        if shared.wants_events() {
+            shared.tell_event(&Event { class, name, stored });
+        }
+        if shared.wants_changes() {
+            shared.tell_change(stored, NO_CLIENT);
+        }
+    }));
 }
 
 async fn accept(
@@ -155,6 +180,7 @@ impl Drop for Connected {
     fn drop(&mut self) {
         self.shared.clients.remove(&self.client);
         self.shared.subscriptions.forget(&self.client);
+        self.shared.monitors.remove(&self.client);
         self.shared.settle_subscriptions();
         self.shared.tracking.stop(&self.client);
         self.shared.settle_tracking();

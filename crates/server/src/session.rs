@@ -64,6 +64,8 @@ pub(crate) struct Session {
     pub(crate) watched: Vec<Watch>,
     /// The client keeps values, and is told when those change.
     pub(crate) tracked: Option<Tracked>,
+    /// The database that it has chosen.
+    pub(crate) database: u8,
     /// The client subscribes to something.
     pub(crate) is_subscriber: bool,
     /// The connection ends once the reply is sent.
@@ -80,9 +82,16 @@ impl Session {
             queue: None,
             watched: Vec::new(),
             tracked: None,
+            database: 0,
             is_subscriber: false,
             closing: false,
         }
+    }
+
+    /// Executes commands on this database from here on.
+    pub(crate) fn choose(&mut self, database: u8) {
+        self.database = database;
+        self.client.chooses(database);
     }
 
     /// Whether the client takes messages for replies, so that it can ask for little else.
@@ -115,6 +124,7 @@ impl Session {
     /// Forgets what the client has said, as if it had just connected.
     pub(crate) fn reset(&mut self, authenticated: bool) {
         *self = Self::new(self.client.clone(), authenticated);
+        self.client.chooses(0);
         self.client.outbox.speak(self.protocol);
         *self.client.said() = Said { protocol: self.protocol.number(), ..Said::default() };
     }

@@ -1,23 +1,29 @@
 //! The state that all connections of a server share.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::bus::Topic;
 use crate::clients::Clients;
 use crate::commands;
 use crate::config::Config;
+use crate::database::{KeyCounts, key_counts};
+use crate::events::{Event, Events};
 use crate::hear::Hearing;
+use crate::monitors::Monitors;
 use crate::pause::Pause;
 use crate::room::Room;
 use crate::scripts::Scripts;
 use crate::stats::Counters;
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 use crate::subscriptions::Subscriptions;
 use crate::tally::Tallies;
 use crate::tracking::Tracking;
+
+/// How long a count of keys is shown that a walk has made.
+const COUNTS_LAST: Duration = Duration::from_secs(10);
 
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store + Send + Sync>,
@@ -30,6 +36,8 @@ pub(crate) struct Shared {
     pub(crate) clients: Clients,
     pub(crate) subscriptions: Subscriptions,
     pub(crate) hearing: Hearing,
+    pub(crate) events: Events,
+    pub(crate) monitors: Monitors,
     pub(crate) scripts: Scripts,
     pub(crate) tracking: Tracking,
     pub(crate) tallies: Tallies,
@@ -37,6 +45,8 @@ pub(crate) struct Shared {
     pub(crate) started: Instant,
     /// Where the search for a random key goes on.
     pub(crate) random_cursor: AtomicU64,
+    /// The keys of each database, and when they were counted.
+    counted: Mutex<Option<(Instant, KeyCounts)>>,
     next_id: AtomicU64,
 }
 
@@ -52,6 +62,8 @@ impl Shared {
             clients: Clients::default(),
             subscriptions: Subscriptions::default(),
             hearing: Hearing::default(),
+            events: Events::default(),
+            monitors: Monitors::default(),
             scripts: Scripts::default(),
             tracking: Tracking::default(),
             tallies: Tallies::new(commands::count()),
@@ -61,15 +73,46 @@ impl Shared {
             address,
             counters: Counters::default(),
             started: Instant::now(),
+            counted: Mutex::default(),
             random_cursor: AtomicU64::new(0),
             next_id: AtomicU64::new(1),
         }
     }
 
-    /// Has this host listen to messages of others exactly if one of its clients subscribes.
+    /// Has this host listen to messages of others exactly if one of its clients subscribes; to
+    /// events, if it tells those.
     pub(crate) fn settle_subscriptions(&self) {
         if let Ok(Some(bus)) = self.store.bus() {
             self.hearing.set(bus, Topic::Published, || !self.subscriptions.is_empty());
+            self.hearing.set(bus, Topic::Event, || self.tells_events());
+        }
+    }
+
+    /// Whether clients of this host are told of events.
+    fn tells_events(&self) -> bool {
+        self.events.are_told() && !self.subscriptions.is_empty()
+    }
+
+    /// Whether a client of some host is told of events.
+    pub(crate) fn wants_events(&self) -> bool {
+        self.tells_events() || self.is_heard(Topic::Event)
+    }
+
+    /// Whether another host listens to `topic`.
+    fn is_heard(&self, topic: Topic) -> bool {
+        matches!(self.store.bus(), Ok(Some(bus)) if bus.is_heard(topic))
+    }
+
+    /// Tells clients of all hosts that want to know it of an event. One whose key is too long for a
+    /// message is told to those of this host alone.
+    pub(crate) fn tell_event(&self, event: &Event<'_>) {
+        if self.events.are_told() {
+            event.tell(self.events.chosen(), &self.subscriptions);
+        }
+        if let Ok(Some(bus)) = self.store.bus()
+            && bus.is_heard(Topic::Event)
+        {
+            let _ = bus.send(Topic::Event, &event.encode());
         }
     }
 
@@ -82,11 +125,7 @@ impl Shared {
 
     /// Whether a client of some host wants to know what is changed.
     pub(crate) fn wants_changes(&self) -> bool {
-        let of_others = || match self.store.bus() {
-            Ok(Some(bus)) => bus.is_heard(Topic::Changed),
-            _ => false,
-        };
-        self.tracking.broadcasts() || of_others()
+        self.tracking.broadcasts() || self.is_heard(Topic::Changed)
     }
 
     /// Tells clients of all hosts that want to know it that a client has changed `key`; an empty
@@ -103,6 +142,26 @@ impl Shared {
             // A key that is too long for a message is told as all keys.
             let _ = bus.send(Topic::Changed, b"");
         }
+    }
+
+    /// How many keys each database has. If they have to be counted by a walk, that is done every
+    /// ten seconds at most.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub(crate) fn key_counts(&self) -> Result<KeyCounts, StoreError> {
+        if !self.store.has_databases()? {
+            return key_counts(&*self.store);
+        }
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, counts)) = &*counted
+            && at.elapsed() < COUNTS_LAST
+        {
+            return Ok(*counts);
+        }
+        let counts = tokio::task::block_in_place(|| key_counts(&*self.store))?;
+        *counted = Some((Instant::now(), counts));
+        Ok(counts)
     }
 
     /// A number that no other connection has.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use tombolo_kv::{Change, DeadlineChange, Entry, EvictionPolicy, Found, Stat, Watch};
+use tombolo_kv::{Change, DeadlineChange, Entry, EvictionPolicy, Found, RemovalHook, Stat, Watch};
 
 use crate::bus::Bus;
 
@@ -211,6 +211,30 @@ pub trait Store {
     /// # Errors
     /// [`StoreError`].
     fn clear(&self) -> Result<(), StoreError>;
+
+    /// Whether keys of databases other than 0 may be there: see [`use_databases`].
+    ///
+    /// [`use_databases`]: Self::use_databases
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn has_databases(&self) -> Result<bool, StoreError> {
+        Ok(true)
+    }
+
+    /// Notes for all servers of the store that keys of databases other than 0 may be there from
+    /// here on. A store that does not note it counts keys by a walk through all of them.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn use_databases(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Has `hook` told of values that the store removes by itself, in place of an earlier one.
+    fn on_removal(&self, hook: RemovalHook) {
+        let _ = hook;
+    }
 
     /// The way to servers of other hosts that have the same values; `None` if there are none.
     ///

@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 use tombolo_kv::Watch;
 
 use crate::clients::Client;
+use crate::database::original;
 use crate::outbox::{Push, Taken};
 use crate::reply::Reply;
 use crate::shared::Shared;
@@ -153,6 +154,7 @@ impl Tracking {
         let table = self.table();
         let concerns = |mode: &Mode| {
             let mut prefixes = mode.prefixes.iter();
+            let (_, key) = original(key);
             mode.broadcast
                 && (mode.prefixes.is_empty() || prefixes.any(|prefix| key.starts_with(prefix)))
         };
@@ -209,8 +211,10 @@ impl Table {
     }
 }
 
-/// That a key has changed, or all keys have.
+/// That a key has changed, or all keys have. Nothing says of which database the key is: clients
+/// have it from no more than one.
 fn invalidation(key: Option<&[u8]>) -> Push {
+    let key = key.map(|stored| original(stored).1);
     let keys = || key.map_or(Reply::Null, |key| Reply::Array(vec![Reply::bulk(key)]));
     let resp2 = vec![Reply::bulk("message"), Reply::bulk(CHANNEL), keys()];
     Push::of_each(resp2, vec![Reply::bulk("invalidate"), keys()])

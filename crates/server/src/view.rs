@@ -141,6 +141,10 @@ impl<S: Transactional> Store for View<'_, '_, S> {
         }
     }
 
+    fn has_databases(&self) -> Result<bool, StoreError> {
+        self.outer.has_databases()
+    }
+
     fn info(&self) -> Vec<InfoSection> {
         self.outer.info()
     }

@@ -91,7 +91,8 @@ pub use member::{Handle, Member};
 pub use owned::{ObjectRoom, ObjectView, OwnedView, Shown, StoreRoom, StoreView};
 pub use store::Lifetime;
 pub use tombolo_kv::{
-    Change as StoreChange, Entry, Error as StoreError, Evicted, ValueRoom, ValueView,
+    Change as StoreChange, Entry, Error as StoreError, Evicted, Removal, RemovalHook, ValueRoom,
+    ValueView,
 };
 pub use tombolo_memory::FetchOp;
 pub use tombolo_memory::paging::PageSpace;

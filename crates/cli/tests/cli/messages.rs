@@ -61,6 +61,57 @@ fn a_message_goes_to_clients_of_all_hosts() {
 }
 
 #[test]
+fn events_of_all_hosts_are_told() {
+    let servers = Servers::start(3, &["--size", "128MiB", "--scr", "4MiB"], &[]);
+    let mut listener = Listener::to(&servers, 0);
+    let [mut own, mut other] = [0, 1].map(|host| servers.connect(host));
+    let () =
+        cmd("CONFIG").arg("SET").arg("notify-keyspace-events").arg("KEA").exec(&mut own).unwrap();
+    listener.send("PSUBSCRIBE __keyspace@*");
+    listener.await_line(":1");
+    // The other host has to hear that the first one listens.
+    while cmd("PUBLISH").arg("__keyspace@none").arg("").query::<i64>(&mut own).unwrap() == 0 {}
+    let mut awaits = |key: &str, event: &str| {
+        listener.await_line(&format!("__keyspace@{key}"));
+        listener.line();
+        assert_eq!(listener.line(), event);
+    };
+    let () = other.set("key", 1).unwrap();
+    awaits("0__:key", "set");
+    let () = cmd("SELECT").arg(2).exec(&mut other).unwrap();
+    let () = other.incr("key", 1).unwrap();
+    awaits("2__:key", "incrby");
+    let () = own.rename("key", "name").unwrap();
+    awaits("0__:key", "rename_from");
+    awaits("0__:name", "rename_to");
+    let () = other.pset_ex("key", "short", 20).unwrap();
+    awaits("2__:key", "set");
+    awaits("2__:key", "expire");
+    awaits("2__:key", "expired");
+}
+
+#[test]
+fn databases_are_those_of_all_hosts() {
+    let servers = Servers::start(2, &["--size", "128MiB", "--scr", "4MiB"], &[]);
+    let [mut one, mut two] = [0, 1].map(|host| servers.connect(host));
+    let count = |client: &mut redis::Connection| cmd("DBSIZE").query::<i64>(client).unwrap();
+    let () = one.set("key", "zero").unwrap();
+    assert_eq!(count(&mut two), 1);
+    let () = cmd("SELECT").arg(1).exec(&mut one).unwrap();
+    for number in 0..2500 {
+        let () = one.set(number, "one").unwrap();
+    }
+    assert_eq!((count(&mut one), count(&mut two)), (2500, 1));
+    let () = cmd("SELECT").arg(1).exec(&mut two).unwrap();
+    assert_eq!(count(&mut two), 2500);
+    assert_eq!(two.get::<_, String>(7).unwrap(), "one");
+    let () = cmd("FLUSHDB").exec(&mut two).unwrap();
+    let () = cmd("SELECT").arg(0).exec(&mut two).unwrap();
+    assert_eq!((count(&mut one), count(&mut two)), (0, 1));
+    assert_eq!(two.get::<_, String>("key").unwrap(), "zero");
+}
+
+#[test]
 fn a_client_that_keeps_a_value_is_told_of_changes_by_any_host() {
     let servers = Servers::start(3, &["--size", "128MiB", "--scr", "4MiB"], &[]);
     let (mut keeps, mut all) = (Listener::to(&servers, 0), Listener::to(&servers, 1));

@@ -21,6 +21,7 @@ use tombolo_sharing::{
 use self::ring::UseRings;
 use self::uses::{TICKS_A_LAP, Uses};
 use self::victims::{Candidate, Candidates, Looked, SAMPLE, STEPS, VOLATILE_SAMPLE, rank};
+use crate::removal::Removal;
 use crate::value::{PREFIX_BYTES, Prefix, decode_prefix};
 use crate::{Error, Store, sites};
 
@@ -355,8 +356,12 @@ impl<S: Scheme> Store<S> {
         if !has_passed && (used_since || stays) {
             return Ok(None);
         }
-        let evicted = self.objects.evict(resident, &key, version)?;
-        Ok((evicted == Eviction::Done).then_some(resident.bytes))
+        if self.objects.evict(resident, &key, version)? != Eviction::Done {
+            return Ok(None);
+        }
+        let removal = if has_passed { Removal::Expired } else { Removal::Evicted };
+        self.removal_hook.tell(removal, &key);
+        Ok(Some(resident.bytes))
     }
 
     /// Some values, with their places in the order of a policy.

@@ -7,10 +7,12 @@ use bytes::Bytes;
 
 use super::table::{self, COMMANDS};
 use super::{Command, Context, Failure, Outcome, introspection, is};
+use crate::database::DATABASES;
 use crate::decode::MAX_ARGUMENT_BYTES;
 use crate::glob;
 use crate::outbox::{MOST_BYTES, SOFT_BYTES, SOFT_TIME};
 use crate::reply::Reply;
+use crate::store::Store;
 
 pub(super) fn time(context: &mut Context<'_>, _: &[Bytes]) -> Outcome {
     let now_ms = context.store().now_ms();
@@ -18,6 +20,11 @@ pub(super) fn time(context: &mut Context<'_>, _: &[Bytes]) -> Outcome {
     let own = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_micros());
     let (seconds, rest_us) = (now_ms / 1000, now_ms % 1000 * 1000 + u64::from(own) % 1000);
     Ok(Reply::Array(vec![Reply::bulk(seconds.to_string()), Reply::bulk(rest_us.to_string())]))
+}
+
+pub(super) fn monitor(context: &mut Context<'_>, _: &[Bytes]) -> Outcome {
+    context.shared.monitors.add(&context.session.client);
+    Ok(Reply::OK)
 }
 
 pub(super) fn config(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
@@ -57,10 +64,11 @@ pub(super) fn settings(context: &Context<'_>) -> Vec<(&'static str, String)> {
             "client-output-buffer-limit",
             format!("normal 0 0 0 pubsub {MOST_BYTES} {SOFT_BYTES} {}", SOFT_TIME.as_secs()),
         ),
-        ("databases", "1".to_owned()),
+        ("databases", DATABASES.to_string()),
         ("maxclients", config.max_clients.to_string()),
         ("maxmemory", eviction.limit_bytes.unwrap_or(0).to_string()),
         ("maxmemory-policy", eviction.policy.to_string()),
+        ("notify-keyspace-events", context.shared.events.chosen().to_string()),
         ("port", context.shared.address.port().to_string()),
         ("proto-max-bulk-len", MAX_ARGUMENT_BYTES.to_string()),
         ("save", String::new()),

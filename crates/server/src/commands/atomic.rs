@@ -6,7 +6,8 @@ use bytes::Bytes;
 use tombolo_kv::Watch;
 
 use super::table::{self, COMMANDS};
-use super::{Context, Failure, error_of, pubsub, tracking, unknown};
+use super::{Context, Failure, Step, error_of, pubsub, tracking, unknown};
+use crate::database::Notes;
 use crate::reply::Reply;
 
 impl Context<'_> {
@@ -27,21 +28,18 @@ impl Context<'_> {
         if self.view.is_some() {
             return body(self).map(Some);
         }
-        let (shared, room, mut outcome) = (self.shared, self.room, None);
-        let (mut messages, mut changes) = (Vec::new(), Vec::new());
+        let (shared, room, notes, mut outcome) = (self.shared, self.room, self.notes, None);
+        let (database, mut done) = (self.session.database, Step::default());
         let id = self.session.client.id;
         let session = &mut *self.session;
         let unchanged = shared.store.atomically(watched, &mut |view| {
-            let mut context = Context {
-                shared,
-                session,
-                room,
-                view: Some(view),
-                unpublished: Vec::new(),
-                changes: Vec::new(),
-            };
+            // It may be done again.
+            session.choose(database);
+            notes.iter().for_each(|notes| drop(notes.split_off(0)));
+            let step = Step::default();
+            let mut context = Context { shared, session, room, view: Some(view), notes, step };
             let result = body(&mut context);
-            (messages, changes) = (context.unpublished, context.changes);
+            done = context.step;
             let keep = result.is_ok();
             outcome = Some(result);
             keep
@@ -50,9 +48,12 @@ impl Context<'_> {
             return Ok(None);
         }
         if matches!(outcome, Some(Ok(_))) {
+            done.notes.iter().for_each(|(name, notes)| tracking::tell(name, notes, id, shared));
             // Their lengths were checked, and the step is done.
-            changes.iter().for_each(|key| shared.tell_change(key, id));
-            messages.iter().for_each(|message| _ = pubsub::send(shared, message));
+            done.messages.iter().for_each(|message| _ = pubsub::send(shared, message));
+        } else {
+            notes.iter().for_each(|notes| drop(notes.split_off(0)));
+            self.session.choose(database);
         }
         outcome.transpose()
     }
@@ -80,13 +81,14 @@ impl Context<'_> {
         if !command.accepts(request.len()) {
             return Ok(error_of(Failure::arity(command.name)));
         }
-        let start = Instant::now();
+        let (start, noted) = (Instant::now(), self.notes.map_or(0, Notes::count));
         let reply = match (command.run)(self, request) {
             Err(Failure::Room(bytes)) => return Err(Failure::Room(bytes)),
             Err(failure) => error_of(failure),
             Ok(reply) => reply,
         };
-        self.changes.extend(tracking::changes(command, request, &reply, self.shared));
+        let noted = self.notes.map_or_else(Vec::new, |notes| notes.split_off(noted));
+        self.step.notes.push((command.name, noted));
         let failed = usize::from(matches!(reply, Reply::Error(_)));
         self.shared.tallies.of(place).add(1, failed, start.elapsed());
         self.room = self.room.saturating_sub(reply.value_bytes());

@@ -3,9 +3,10 @@
 use bytes::Bytes;
 use tombolo_kv::Entry;
 
-use super::{Context, Failure, Outcome, Step, excerpt, integer, is, modify};
+use super::{Context, Failure, Modified, Outcome, excerpt, integer, is, modify};
 use crate::decode::MAX_ARGUMENT_BYTES;
 use crate::reply::Reply;
+use crate::store::Store;
 
 /// Where a bit is: `#3`, where that is allowed, is the third field of so many bits.
 pub(super) fn bit_offset(text: &[u8], field_bits: Option<u64>) -> Result<u64, Failure> {
@@ -40,12 +41,14 @@ pub(super) fn setbit(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
     modify(context, &args[1], |before| {
         let mut entry = before.unwrap_or_default();
         let at = (offset / 8) as usize;
+        let grows = entry.value.len() <= at;
         entry.value.resize(entry.value.len().max(at + 1), 0);
         let byte = &mut entry.value[at];
         let old = bit_of(*byte, offset);
         let mask = 1 << (7 - offset % 8);
         *byte = if bit == 1 { *byte | mask } else { *byte & !mask };
-        Ok(Step::put(entry, old))
+        let same = !grows && old == i64::from(bit);
+        Ok(if same { Modified::keep(old) } else { Modified::put(entry, old) })
     })
     .map(Reply::Integer)
 }
@@ -316,9 +319,12 @@ pub(super) fn bitfield(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
     };
     modify(context, &args[1], |before| {
         let mut entry = before.unwrap_or_default();
+        let old = entry.value[..bytes.min(entry.value.len())].to_vec();
         entry.value.resize(entry.value.len().max(bytes), 0);
         let replies = actions.iter().map(|action| apply(&mut entry.value, *action)).collect();
-        Ok(Step::put(entry, Reply::Array(replies)))
+        let replies = Reply::Array(replies);
+        let same = entry.value[..bytes] == old;
+        Ok(if same { Modified::keep(replies) } else { Modified::put(entry, replies) })
     })
 }
 
@@ -479,8 +485,8 @@ pub(super) fn delex(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
     };
     modify(context, &args[1], |before| {
         Ok(match before {
-            Some(entry) if comparison.holds(&entry.value) => Step::delete(true),
-            _ => Step::keep(false),
+            Some(entry) if comparison.holds(&entry.value) => Modified::delete(true),
+            _ => Modified::keep(false),
         })
     })
     .map(Reply::flag)

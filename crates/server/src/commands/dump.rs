@@ -11,9 +11,10 @@
 use bytes::Bytes;
 use tombolo_kv::Entry;
 
-use super::{Context, Failure, Outcome, Step, integer, is, modify};
+use super::{Context, Failure, Modified, Outcome, integer, is, modify};
 use crate::decode::MAX_ARGUMENT_BYTES;
 use crate::reply::Reply;
+use crate::store::Store;
 
 /// The version of files that is written: Redis 7.0's, which later ones read.
 const VERSION: u16 = 10;
@@ -57,8 +58,8 @@ pub(super) fn restore(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
             return Err(busy());
         }
         Ok(match deadline_ms {
-            Some(deadline) if deadline <= now => Step::delete(()),
-            _ => Step::put(entry.clone(), ()),
+            Some(deadline) if deadline <= now => Modified::delete(()),
+            _ => Modified::put(entry.clone(), ()),
         })
     })?;
     Ok(Reply::OK)

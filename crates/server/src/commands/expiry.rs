@@ -5,6 +5,7 @@ use tombolo_kv::DeadlineChange;
 
 use super::{Context, Failure, Outcome, excerpt, integer, is};
 use crate::reply::Reply;
+use crate::store::Store;
 
 /// How a time is given.
 #[derive(Clone, Copy)]

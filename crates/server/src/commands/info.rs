@@ -10,6 +10,7 @@ use super::table::COMMANDS;
 use super::{Context, Failure, Outcome, REDIS_VERSION, is};
 use crate::reply::Reply;
 use crate::store::InfoSection;
+use crate::store::Store;
 use crate::subscriptions::Kind;
 
 /// Sections that are shown only if they are asked for, by name or by `all`.
@@ -219,9 +220,13 @@ fn errors(context: &Context<'_>) -> InfoSection {
 }
 
 fn keyspace(context: &Context<'_>) -> Result<InfoSection, Failure> {
-    let keys = context.store().key_count()?;
-    let expires = context.store().usage().expiring.min(keys);
-    let text = format!("keys={keys},expires={expires},avg_ttl=0,subexpiry=0");
-    let fields = (keys > 0).then_some(("db0", text));
-    Ok(section("Keyspace", fields.as_slice()))
+    let counts = context.shared.key_counts()?;
+    let expiring = context.store().usage().expiring;
+    let fields = counts.iter().enumerate().filter(|&(_, &keys)| keys > 0).map(|(number, keys)| {
+        // Nothing tells of which database a key is that expires.
+        let expires = if number == 0 { expiring.min(*keys) } else { 0 };
+        let text = format!("keys={keys},expires={expires},avg_ttl=0,subexpiry=0");
+        (format!("db{number}"), text)
+    });
+    Ok(("Keyspace".to_owned(), fields.collect()))
 }

@@ -5,7 +5,9 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 
 use super::{Context, Failure, Outcome, excerpt, integer, is, printable};
+use crate::events::Chosen;
 use crate::reply::Reply;
+use crate::store::Store;
 use crate::tally::Slow;
 
 /// Bytes that a key takes in a pod besides key and value, about: its header, and its share of the
@@ -212,6 +214,8 @@ pub(super) fn set_config(context: &Context<'_>, pairs: &[[Bytes; 2]]) -> Outcome
     let tallies = &context.shared.tallies;
     let settings = super::admin::settings(context);
     let (mut changes, mut eviction) = (Vec::new(), context.store().eviction());
+    let events = &context.shared.events;
+    let mut chosen = events.chosen();
     for [name, value] in pairs {
         let refused = |why: &str| {
             let name = excerpt(name);
@@ -242,6 +246,11 @@ pub(super) fn set_config(context: &Context<'_>, pairs: &[[Bytes; 2]]) -> Outcome
                 let text = String::from_utf8_lossy(value).to_lowercase();
                 eviction.policy = text.parse().map_err(|why: String| refused(&why))?;
             }
+            Some(("notify-keyspace-events", _)) => {
+                chosen = Chosen::parse(value).ok_or_else(|| {
+                    refused("Invalid event class character. Use 'Ag$lshzxetdKE'.")
+                })?;
+            }
             // To ask for what there is changes nothing.
             Some((_, now)) if now.as_bytes() == value => {}
             Some(_) => return Err(refused("restart the server with other options")),
@@ -253,6 +262,8 @@ pub(super) fn set_config(context: &Context<'_>, pairs: &[[Bytes; 2]]) -> Outcome
         }
     }
     context.store().set_eviction(eviction)?;
+    events.choose(chosen);
+    context.shared.settle_subscriptions();
     for (threshold, number) in changes {
         if threshold {
             tallies.slow_us.store(number, Ordering::Relaxed);

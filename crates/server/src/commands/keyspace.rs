@@ -6,9 +6,10 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 
-use super::{Context, Failure, MANY, Outcome, Step, integer, is, modify, patiently};
+use super::{Context, Failure, MANY, Modified, Outcome, integer, is, modify_in, patiently};
 use crate::glob;
 use crate::reply::Reply;
+use crate::store::Store;
 
 /// How many keys `SCAN` looks at unless told otherwise, and at most.
 const SCAN_COUNT: usize = 10;
@@ -36,34 +37,53 @@ pub(super) fn kind(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
 }
 
 pub(super) fn copy(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
-    let mut replace = false;
+    let (mut replace, mut to_database) = (false, context.session.database);
     let mut options = args[3..].iter();
     while let Some(option) = options.next() {
         if is(option, "replace") {
             replace = true;
         } else if is(option, "db") {
             let number = integer(options.next().ok_or_else(Failure::syntax)?)?;
-            if number != 0 {
-                return Err(Failure::new("ERR DB index is out of range"));
-            }
+            to_database = context.known_database(number)?;
         } else {
             return Err(Failure::syntax());
         }
     }
     let (from, to) = (&args[1], &args[2]);
-    if from == to {
+    if from == to && to_database == context.session.database {
         return Err(Failure::new("ERR source and destination objects are the same"));
     }
-    if !replace && context.exists(to)? {
+    let target = context.database(to_database);
+    if !replace && target.deadline(to)?.is_some() {
         return Ok(Reply::flag(false));
     }
     context.reserve_value(from)?;
     let Some(entry) = context.store().get(from)? else { return Ok(Reply::flag(false)) };
-    modify(context, to, |before| {
+    modify_in(&target, to, |before| {
         let taken = before.is_some() && !replace;
-        Ok(if taken { Step::keep(false) } else { Step::put(entry.clone(), true) })
+        Ok(if taken { Modified::keep(false) } else { Modified::put(entry.clone(), true) })
     })
     .map(Reply::flag)
+}
+
+/// `MOVE`: gives the value of a key to that key in another database.
+pub(super) fn move_to(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
+    let (key, number) = (&args[1], integer(&args[2])?);
+    let number = context.known_database(number)?;
+    if number == context.session.database {
+        return Err(Failure::new("ERR source and destination objects are the same"));
+    }
+    let moved = context.in_one_step(|context| {
+        let (source, target) = (context.store(), context.database(number));
+        let Some(entry) = source.get(key)? else { return Ok(false) };
+        if target.deadline(key)?.is_some() {
+            return Ok(false);
+        }
+        source.delete(key)?;
+        target.put(key, &entry)?;
+        Ok(true)
+    });
+    moved.map(Reply::flag)
 }
 
 pub(super) fn rename(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
@@ -83,8 +103,8 @@ fn move_value(context: &mut Context<'_>, args: &[Bytes], replace: bool) -> Resul
         if from == to || !replace && context.exists(to)? {
             return Ok(replace);
         }
-        context.store().put(to, &entry)?;
         context.store().delete(from)?;
+        context.store().put(to, &entry)?;
         Ok(true)
     })
 }
@@ -93,10 +113,12 @@ fn move_value(context: &mut Context<'_>, args: &[Bytes], replace: bool) -> Resul
 pub(super) fn random_key(context: &mut Context<'_>, _: &[Bytes]) -> Outcome {
     let last = &context.shared.random_cursor;
     // Once to the end of the keys, and once through all of them.
-    for _ in 0..2 {
+    let mut ends = 0;
+    while ends < 2 {
         let start = last.load(Ordering::Relaxed);
         let (next, keys) = patiently(|| context.store().scan(start, 1))?;
         last.store(next, Ordering::Relaxed);
+        ends += u32::from(next == 0);
         if !keys.is_empty() {
             let chosen = RandomState::new().hash_one(next) as usize % keys.len();
             return Ok(Reply::bulk(&keys[chosen]));
@@ -109,11 +131,21 @@ pub(super) fn dbsize(context: &mut Context<'_>, _: &[Bytes]) -> Outcome {
     Ok(Reply::Integer(context.store().key_count()? as i64))
 }
 
-pub(super) fn flush(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
+pub(super) fn flushall(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
+    let all = context.view.unwrap_or(&*context.shared.store);
+    flush(context, args, all)
+}
+
+pub(super) fn flushdb(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
+    flush(context, args, &context.store())
+}
+
+fn flush(context: &Context<'_>, args: &[Bytes], flushed: &dyn Store) -> Outcome {
     if args[1..].iter().any(|arg| !is(arg, "async") && !is(arg, "sync")) || args.len() > 2 {
         return Err(Failure::syntax());
     }
-    patiently(|| context.store().clear())?;
+    patiently(|| flushed.clear())?;
+    context.shared.tell_change(b"", context.session.client.id);
     Ok(Reply::OK)
 }
 

@@ -28,7 +28,9 @@ use bytes::Bytes;
 use tombolo_kv::{Change, Entry};
 
 use self::table::COMMANDS;
-pub(crate) use self::tracking::Tracked;
+pub(crate) use self::tracking::{Tracked, tell};
+use crate::clients::Client;
+use crate::database::{DATABASES, Database, Note, Notes};
 use crate::reply::Reply;
 use crate::session::{Replies, Session};
 use crate::shared::Shared;
@@ -45,10 +47,18 @@ pub(crate) struct Context<'a> {
     room: u64,
     /// The store as it is for commands that are executed in one step.
     view: Option<&'a dyn Store>,
-    /// Messages that are published when that step is done.
-    unpublished: Vec<Message>,
-    /// Keys that it changes, and clients want to know of.
-    changes: Vec<Bytes>,
+    /// The effects on keys, if clients want to know them.
+    notes: Option<&'a Notes>,
+    /// The news that clients get when that step is done.
+    step: Step,
+}
+
+/// The news of several commands that are executed in one step.
+#[derive(Default)]
+struct Step {
+    messages: Vec<Message>,
+    /// The notes of each command that is through.
+    notes: Vec<(&'static str, Vec<Note>)>,
 }
 
 /// A message that a client publishes.
@@ -59,8 +69,24 @@ struct Message {
 }
 
 impl Context<'_> {
-    fn store(&self) -> &dyn Store {
-        self.view.unwrap_or(&*self.shared.store)
+    /// The database that the client has chosen.
+    fn store(&self) -> Database<'_> {
+        self.database(self.session.database)
+    }
+
+    fn database(&self, number: u8) -> Database<'_> {
+        let store = self.view.unwrap_or(&*self.shared.store);
+        Database { store, number, notes: self.notes }
+    }
+
+    /// The database with this number, of which keys may be there from here on.
+    fn known_database(&self, number: i64) -> Result<u8, Failure> {
+        let known = u8::try_from(number).ok().filter(|&number| number < DATABASES);
+        let known = known.ok_or_else(|| Failure::new("ERR DB index is out of range"))?;
+        if known > 0 && !self.shared.store.has_databases()? {
+            self.shared.store.use_databases()?;
+        }
+        Ok(known)
     }
 
     /// Sees that there is room for a reply with so many bytes of values.
@@ -210,15 +236,17 @@ pub(crate) fn execute(
     let start = Instant::now();
     tracking::before(&COMMANDS[place], request, session, shared);
     let client = session.client.clone();
-    let mut context =
-        Context { shared, session, room, view: None, unpublished: Vec::new(), changes: Vec::new() };
+    show(&COMMANDS[place], request, session.database, &client, shared);
+    let notes = notes_of(&COMMANDS[place], shared);
+    let (notes, step) = (notes.as_ref(), Step::default());
+    let mut context = Context { shared, session, room, view: None, notes, step };
     let mut run = || finish((COMMANDS[place].run)(&mut context, request));
     let large = request.len() > MANY || request.iter().any(|arg| arg.len() >= LARGE_BYTES);
     let executed = if large || room > LARGE_BYTES as u64 { patiently(run) } else { run() };
     if let Executed::Replied(reply) = &executed {
         tracking::after(&COMMANDS[place], session);
-        let changes = tracking::changes(&COMMANDS[place], request, reply, shared);
-        changes.iter().for_each(|key| shared.tell_change(key, client.id));
+        let noted = notes.map_or_else(Vec::new, |notes| notes.split_off(0));
+        tracking::tell(COMMANDS[place].name, &noted, client.id, shared);
         let time = start.elapsed();
         let failed = usize::from(matches!(reply, Reply::Error(_)));
         shared.tallies.of(place).add(1, failed, time);
@@ -229,6 +257,19 @@ pub(crate) fn execute(
         }
     }
     executed
+}
+
+/// Where a command is to note what it does, if clients of some host want to know.
+fn notes_of(command: &Command, shared: &Shared) -> Option<Notes> {
+    let may_write = !command.flags.contains(&"readonly");
+    (may_write && (shared.wants_changes() || shared.wants_events())).then(Notes::default)
+}
+
+/// Shows a request to clients that monitor. Secrets are shown to nobody.
+fn show(command: &Command, request: &[Bytes], database: u8, from: &Client, shared: &Shared) {
+    if shared.monitors.are_there() && command.needs_authentication() && command.name != "monitor" {
+        shared.monitors.show(request, database, &from.peer.to_string());
+    }
 }
 
 /// How many commands there are.
@@ -300,6 +341,7 @@ impl Kind {
         match request {
             _ if !session.authenticated || session.queue.is_some() => None,
             _ if session.awaits_messages() || session.tracked.is_some() => None,
+            _ if session.database != 0 => None,
             _ if session.replies != Replies::On => None,
             [name, _] if is(name, "get") => Some(Self::Get),
             [name, _, value] if is(name, "set") && value.len() < LARGE_BYTES => Some(Self::Set),
@@ -380,12 +422,12 @@ fn integer(argument: &[u8]) -> Result<i64, Failure> {
 }
 
 /// The action of [`modify`], and its answer.
-struct Step<T> {
+struct Modified<T> {
     change: Change,
     answer: T,
 }
 
-impl<T> Step<T> {
+impl<T> Modified<T> {
     fn keep(answer: T) -> Self {
         Self { change: Change::Keep, answer }
     }
@@ -403,13 +445,22 @@ impl<T> Step<T> {
 fn modify<T>(
     context: &Context<'_>,
     key: &[u8],
-    mut decide: impl FnMut(Option<Entry>) -> Result<Step<T>, Failure>,
+    decide: impl FnMut(Option<Entry>) -> Result<Modified<T>, Failure>,
+) -> Result<T, Failure> {
+    modify_in(&context.store(), key, decide)
+}
+
+/// The same, in some database.
+fn modify_in<T>(
+    database: &Database<'_>,
+    key: &[u8],
+    mut decide: impl FnMut(Option<Entry>) -> Result<Modified<T>, Failure>,
 ) -> Result<T, Failure> {
     let mut answer = None;
-    context.store().update(key, &mut |before| match decide(before) {
-        Ok(step) => {
-            answer = Some(Ok(step.answer));
-            step.change
+    database.update(key, &mut |before| match decide(before) {
+        Ok(modified) => {
+            answer = Some(Ok(modified.answer));
+            modified.change
         }
         Err(failure) => {
             answer = Some(Err(failure));

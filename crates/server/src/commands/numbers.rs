@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tombolo_kv::Entry;
 
-use super::{Context, Failure, Outcome, Step, integer, modify};
+use super::{Context, Failure, Modified, Outcome, integer, modify};
 use crate::decimal::{self, Parsed};
 use crate::reply::Reply;
 
@@ -29,7 +29,7 @@ fn add(context: &Context<'_>, key: &[u8], by: i64) -> Outcome {
         let entry = before.unwrap_or_else(|| Entry::lasting("0"));
         let sum = integer(&entry.value)?.checked_add(by);
         let sum = sum.ok_or_else(|| Failure::new("ERR increment or decrement would overflow"))?;
-        Ok(Step::put(Entry { value: sum.to_string().into_bytes(), ..entry }, sum))
+        Ok(Modified::put(Entry { value: sum.to_string().into_bytes(), ..entry }, sum))
     })
     .map(Reply::Integer)
 }
@@ -46,7 +46,7 @@ pub(super) fn incrbyfloat(context: &mut Context<'_>, args: &[Bytes]) -> Outcome 
             .ok_or_else(|| Failure::new("ERR increment would produce NaN or Infinity"))?
             .text()
             .into_bytes();
-        Ok(Step::put(Entry { value: sum.clone(), ..entry }, sum))
+        Ok(Modified::put(Entry { value: sum.clone(), ..entry }, sum))
     })
     .map(Reply::Bulk)
 }

@@ -36,7 +36,7 @@ fn publish_as(context: &mut Context<'_>, kind: Kind, args: &[Bytes]) -> Outcome 
     }
     check_length(context.shared, &message.channel, &message.payload)?;
     let receivers = context.shared.subscriptions.receivers(kind, &message.channel);
-    context.unpublished.push(message);
+    context.step.messages.push(message);
     Ok(Reply::Integer(receivers))
 }
 

@@ -65,7 +65,8 @@ fn run(
     // A script may read the keys that it is given.
     tracking::reads(keys.iter(), context.session, context.shared);
     let scripts = &context.shared.scripts;
-    context.in_one_step(|context| {
+    let database = context.session.database;
+    let ran = context.in_one_step(|context| {
         let mut refused = None;
         let given = Run { scripts, name, text, keys, arguments };
         let outcome = scripts::run(&given, |request| match call(context, &request, read_only) {
@@ -83,7 +84,10 @@ fn run(
             }
             (scripts::Outcome::Ended(ended), None) => Err(Failure::new(why(ended))),
         }
-    })
+    });
+    // A script chooses a database for itself alone.
+    context.session.choose(database);
+    ran
 }
 
 fn why(ended: Ended) -> &'static str {
@@ -128,6 +132,9 @@ fn call(context: &mut Context<'_>, request: &[Bytes], read_only: bool) -> Result
     }
     if read_only && command.flags.contains(&"write") {
         return refused("ERR Write commands are not allowed from read-only scripts.");
+    }
+    if context.shared.monitors.are_there() {
+        context.shared.monitors.show(request, context.session.database, "lua");
     }
     context.call(request)
 }

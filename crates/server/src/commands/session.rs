@@ -32,18 +32,17 @@ pub(super) fn quit(context: &mut Context<'_>, _: &[Bytes]) -> Outcome {
 pub(super) fn reset(context: &mut Context<'_>, _: &[Bytes]) -> Outcome {
     let open = context.shared.config.password().is_none();
     context.shared.subscriptions.forget(&context.session.client);
+    context.shared.monitors.remove(&context.session.client);
     context.shared.settle_subscriptions();
     super::tracking::stop(context.session, context.shared);
     context.session.reset(open);
     Ok(Reply::Simple("RESET"))
 }
 
-pub(super) fn select(_: &mut Context<'_>, args: &[Bytes]) -> Outcome {
-    match integer(&args[1]) {
-        Ok(0) => Ok(Reply::OK),
-        Ok(_) => Err(Failure::new("ERR DB index is out of range")),
-        Err(failure) => Err(failure),
-    }
+pub(super) fn select(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
+    let database = context.known_database(integer(&args[1])?)?;
+    context.session.choose(database);
+    Ok(Reply::OK)
 }
 
 pub(super) fn auth(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {

@@ -7,10 +7,11 @@ use tombolo_kv::{Entry, Found};
 
 use super::bits::Comparison;
 use super::expiry::{Expire, deadline};
-use super::{Context, Failure, Outcome, Step, integer, is, modify};
+use super::{Context, Failure, Modified, Outcome, integer, is, modify};
 use crate::decode::MAX_ARGUMENT_BYTES;
 use crate::reply::Reply;
 use crate::stats::add;
+use crate::store::Store;
 
 pub(super) fn get(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
     let mut replies = values(context, &args[1..=1])?;
@@ -130,7 +131,7 @@ pub(super) fn set(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
             entry.deadline_ms = before.as_ref().and_then(|entry| entry.deadline_ms);
         }
         let answer = (before.map(|entry| entry.value), allowed);
-        Ok(if allowed { Step::put(entry, answer) } else { Step::keep(answer) })
+        Ok(if allowed { Modified::put(entry, answer) } else { Modified::keep(answer) })
     })?;
     Ok(match (options.get, done) {
         (true, _) => Reply::bulk_or_null(before),
@@ -145,7 +146,7 @@ pub(super) fn setnx(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
     }
     modify(context, &args[1], |before| {
         let entry = Entry::lasting(args[2].to_vec());
-        Ok(if before.is_some() { Step::keep(false) } else { Step::put(entry, true) })
+        Ok(if before.is_some() { Modified::keep(false) } else { Modified::put(entry, true) })
     })
     .map(Reply::flag)
 }
@@ -170,14 +171,14 @@ pub(super) fn getset(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
     context.reserve_value(&args[1])?;
     modify(context, &args[1], |before| {
         let old = before.map(|entry| entry.value);
-        Ok(Step::put(Entry::lasting(args[2].to_vec()), old))
+        Ok(Modified::put(Entry::lasting(args[2].to_vec()), old))
     })
     .map(Reply::bulk_or_null)
 }
 
 pub(super) fn getdel(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
     context.reserve_value(&args[1])?;
-    modify(context, &args[1], |before| Ok(Step::delete(before.map(|entry| entry.value))))
+    modify(context, &args[1], |before| Ok(Modified::delete(before.map(|entry| entry.value))))
         .map(Reply::bulk_or_null)
 }
 
@@ -196,9 +197,9 @@ pub(super) fn getex(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
     };
     context.reserve_value(&args[1])?;
     modify(context, &args[1], |before| {
-        let Some(entry) = before else { return Ok(Step::keep(None)) };
+        let Some(entry) = before else { return Ok(Modified::keep(None)) };
         let answer = Some(entry.value.clone());
-        Ok(Step::put(Entry { deadline_ms: deadline(change), ..entry }, answer))
+        Ok(Modified::put(Entry { deadline_ms: deadline(change), ..entry }, answer))
     })
     .map(Reply::bulk_or_null)
 }
@@ -247,8 +248,9 @@ pub(super) fn msetnx(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
 fn set_all(context: &Context<'_>, pairs: &[(Bytes, Bytes)]) -> Outcome {
     let mut before = Vec::with_capacity(pairs.len());
     for (key, value) in pairs {
-        let set =
-            modify(context, key, |before| Ok(Step::put(Entry::lasting(value.to_vec()), before)));
+        let set = modify(context, key, |before| {
+            Ok(Modified::put(Entry::lasting(value.to_vec()), before))
+        });
         match set {
             Ok(old) => before.push(old),
             Err(failure) => {
@@ -266,9 +268,9 @@ fn restore(context: &Context<'_>, key: &Bytes, value: &Bytes, old: Option<Entry>
     let _ = modify(context, key, |now| {
         let is_own = now.is_some_and(|now| now.value == *value && now.deadline_ms.is_none());
         Ok(match &old {
-            _ if !is_own => Step::keep(()),
-            Some(old) => Step::put(old.clone(), ()),
-            None => Step::delete(()),
+            _ if !is_own => Modified::keep(()),
+            Some(old) => Modified::put(old.clone(), ()),
+            None => Modified::delete(()),
         })
     });
 }
@@ -281,6 +283,7 @@ pub(super) fn strlen(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
 pub(super) fn append(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
     let stat = context.store().stat(&args[1])?;
     if let Some(stat) = stat.filter(|_| args[2].is_empty()) {
+        context.store().rewritten(&args[1]);
         return Ok(Reply::Integer(stat.value_bytes as i64));
     }
     modify(context, &args[1], |before| {
@@ -288,7 +291,7 @@ pub(super) fn append(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
         check_length(entry.value.len() + args[2].len())?;
         entry.value.extend_from_slice(&args[2]);
         let length = entry.value.len() as i64;
-        Ok(Step::put(entry, length))
+        Ok(Modified::put(entry, length))
     })
     .map(Reply::Integer)
 }
@@ -332,7 +335,7 @@ pub(super) fn setrange(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
         entry.value.resize(entry.value.len().max(end), 0);
         entry.value[start..end].copy_from_slice(bytes);
         let length = entry.value.len() as i64;
-        Ok(Step::put(entry, length))
+        Ok(Modified::put(entry, length))
     })
     .map(Reply::Integer)
 }

@@ -11,6 +11,7 @@ const WRITE: &[&str] = &["write", "denyoom", "fast"];
 const WRITE_ALL: &[&str] = &["write", "denyoom"];
 const REMOVE: &[&str] = &["write", "fast"];
 const ADMIN: &[&str] = &["admin", "loading", "stale"];
+const MONITOR: &[&str] = &["admin", "noscript", "loading", "stale"];
 const ANY: &[&str] = &["loading", "stale", "fast"];
 const OPEN: &[&str] = &["noscript", "loading", "stale", "fast", "no_auth"];
 
@@ -78,8 +79,8 @@ commands! {
     "expire" "generic" -3 REMOVE ONE expiry::expire, "Makes a key expire after some seconds.";
     "expireat" "generic" -3 REMOVE ONE expiry::expireat, "Makes a key expire at a time in seconds.";
     "expiretime" "generic" 2 READ ONE expiry::expiretime, "Tells when a key expires, in seconds.";
-    "flushall" "server" -1 REMOVE NONE keyspace::flush, "Removes all keys.";
-    "flushdb" "server" -1 REMOVE NONE keyspace::flush, "Removes all keys.";
+    "flushall" "server" -1 REMOVE NONE keyspace::flushall, "Removes all keys of all databases.";
+    "flushdb" "server" -1 REMOVE NONE keyspace::flushdb, "Removes all keys of the database.";
     "get" "string" 2 READ ONE strings::get, "Returns the value of a key.";
     "getbit" "bitmap" 3 READ ONE bits::getbit, "Returns a bit of a string.";
     "getdel" "string" 2 REMOVE ONE strings::getdel, "Returns the value of a key and removes it.";
@@ -97,6 +98,8 @@ commands! {
     "memory" "server" -2 READ_ALL SECOND introspection::memory, "Tells how many bytes a key takes.";
     "mget" "string" -2 READ ALL strings::mget, "Returns the values of keys.";
     "module" "server" -2 ADMIN NONE introspection::module, "Tells that there are no modules.";
+    "monitor" "server" 1 MONITOR NONE admin::monitor, "Shows the requests that this host executes.";
+    "move" "generic" 3 REMOVE ONE keyspace::move_to, "Gives a key to another database.";
     "mset" "string" -3 WRITE PAIRS strings::mset, "Sets the values of keys, all or none.";
     "msetnx" "string" -3 WRITE PAIRS strings::msetnx, "Sets the values of keys, if none of them has one.";
     "multi" "transactions" 1 OPENED NONE transactions::multi, "Begins a transaction.";
@@ -123,7 +126,7 @@ commands! {
     "role" "server" 1 ANY NONE introspection::role, "Tells that the server is no replica.";
     "scan" "generic" -2 READ_ALL NONE keyspace::scan, "Walks through the keys.";
     "script" "scripting" -2 SCRIPTS NONE scripting::script, "Loads, forgets and ends scripts.";
-    "select" "connection" 2 ANY NONE session::select, "Chooses database 0, the only one.";
+    "select" "connection" 2 ANY NONE session::select, "Chooses one of 16 databases.";
     "set" "string" -3 WRITE ONE strings::set, "Sets the value of a key.";
     "setbit" "bitmap" 4 WRITE ONE bits::setbit, "Sets or clears a bit of a string.";
     "setex" "string" 4 WRITE ONE strings::setex, "Sets the value of a key for some seconds.";

@@ -1,9 +1,13 @@
 //! `CLIENT TRACKING`, `CACHING`, `TRACKINGINFO`, and what commands read and change.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 
 use super::{Command, Context, Failure, Outcome, excerpt, integer, is};
 use crate::bus::Topic;
+use crate::database::{Note, stored};
+use crate::events;
 use crate::reply::Reply;
 use crate::session::Session;
 use crate::shared::Shared;
@@ -203,7 +207,8 @@ pub(super) fn before(command: &Command, request: &[Bytes], session: &Session, sh
     if command.flags.contains(&"write") {
         if tracked.no_loop {
             let (store, client) = (&*shared.store, &session.client);
-            command.keys_of(request).for_each(|key| shared.tracking.writes(store, client, key));
+            let keys = command.keys_of(request).map(|key| stored(session.database, key));
+            keys.into_iter().for_each(|key| shared.tracking.writes(store, client, &key));
         }
     } else if command.flags.contains(&"readonly") {
         reads(command.keys_of(request), session, shared);
@@ -219,7 +224,8 @@ pub(super) fn reads<'a>(keys: impl Iterator<Item = &'a Bytes>, session: &Session
         _ => !tracked.broadcast,
     };
     if wants {
-        keys.for_each(|key| shared.tracking.reads(&*shared.store, &session.client, key));
+        let keys = keys.map(|key| stored(session.database, key).into_owned());
+        keys.for_each(|key| shared.tracking.reads(&*shared.store, &session.client, &key.into()));
     }
 }
 
@@ -231,18 +237,17 @@ pub(super) fn after(command: &Command, session: &mut Session) {
     }
 }
 
-/// The keys that a command has changed, if a client of some host wants to know; all keys are one
-/// that is empty.
-pub(super) fn changes(
-    command: &Command,
-    request: &[Bytes],
-    reply: &Reply,
-    shared: &Shared,
-) -> Vec<Bytes> {
-    let writes = command.flags.contains(&"write") && !matches!(reply, Reply::Error(_));
-    match command.name {
-        "flushall" | "flushdb" if writes => vec![Bytes::new()],
-        _ if writes && shared.wants_changes() => command.keys_of(request).cloned().collect(),
-        _ => Vec::new(),
+/// Tells clients of all hosts that want to know it what a command has done.
+pub(crate) fn tell(name: &str, notes: &[Note], by: u64, shared: &Shared) {
+    if notes.is_empty() {
+        return;
+    }
+    if shared.wants_changes() {
+        let keys: BTreeSet<&[u8]> = notes.iter().map(|note| &note.stored[..]).collect();
+        keys.into_iter().for_each(|key| shared.tell_change(key, by));
+    }
+    if shared.wants_events() {
+        let events = notes.iter().flat_map(|note| events::of_note(name, note));
+        events.for_each(|event| shared.tell_event(&event));
     }
 }

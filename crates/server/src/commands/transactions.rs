@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::{Context, Failure, Outcome, table, tracking};
+use crate::database::stored;
 use crate::reply::Reply;
 use crate::session::{Queue, Session};
 
@@ -81,9 +82,10 @@ pub(super) fn watch(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
         return Err(Failure::new("ERR too many keys are watched; send UNWATCH"));
     }
     for key in &args[1..] {
+        let key = stored(context.session.database, key);
         // A key that is watched already is watched from then on.
         if !context.session.watched.iter().any(|watch| watch.key == *key) {
-            let watch = context.shared.store.watch(key)?;
+            let watch = context.shared.store.watch(&key)?;
             context.session.watched.push(watch);
         }
     }

@@ -17,6 +17,13 @@ pub(crate) struct Redis {
 impl Redis {
     /// `None` where it is not installed.
     pub(crate) fn start() -> Option<Self> {
+        // Another program may take the port that was free.
+        let mut tries = (0..10).map(|_| Self::try_start());
+        tries.find_map(|started| started.map_or(Some(None), |redis| redis.map(Some)))?
+    }
+
+    /// `None` where it is not installed, and `Some(None)` if it does not get the port.
+    fn try_start() -> Option<Option<Self>> {
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let port = free.port().to_string();
         let mut command = Command::new("redis-server");
@@ -24,10 +31,15 @@ impl Redis {
         match command.stdout(Stdio::null()).stderr(Stdio::null()).spawn() {
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             spawned => {
-                let redis = Self { process: spawned.unwrap(), address: free };
+                let mut redis = Self { process: spawned.unwrap(), address: free };
+                let own = format!("process_id:{}\r\n", redis.process.id());
                 for _ in 0..3000 {
+                    if redis.process.try_wait().unwrap().is_some() {
+                        return Some(None);
+                    }
                     if TcpStream::connect(free).is_ok() {
-                        return Some(redis);
+                        let is_own = Client::to(free).ask("INFO server").contains(&own);
+                        return Some(is_own.then_some(redis));
                     }
                     sleep(Duration::from_millis(10));
                 }
@@ -83,8 +95,10 @@ const TIMES: &[&str] = &["100000000", "-1", "0", "200000000", "9223372036854775"
 const MOMENTS: &[&str] = &["4102444800", "4102444801", "4102450000"];
 const TYPES: &[&str] = &["u8", "i8", "u3", "i5", "u63", "i64", "u1", "u64", "i0", "8"];
 
+const DATABASES: &[&str] = &["0", "0", "1", "15", "16", "x"];
+
 /// Commands: `K` is a key, `V` a value, `N` a number, `T` a time in seconds, `A` one since 1970,
-/// and `F` the type of a field.
+/// `F` the type of a field, and `D` a database.
 const COMMANDS: &[&str] = &[
     "SET K V",
     "SET K V",
@@ -161,6 +175,12 @@ const COMMANDS: &[&str] = &[
     "LCS K K IDX MINMATCHLEN N WITHMATCHLEN",
     "COPY K K",
     "COPY K K REPLACE",
+    "COPY K K DB D",
+    "COPY K K REPLACE DB D",
+    "MOVE K D",
+    "SELECT D",
+    "SELECT D",
+    "FLUSHDB",
     "KEYS nothing*",
     "MSETNX K V K V",
     "RENAME K K",
@@ -186,12 +206,13 @@ fn words(dice: &mut Dice) -> Vec<&'static str> {
         "T" => dice.one_of(TIMES),
         "A" => dice.one_of(MOMENTS),
         "F" => dice.one_of(TYPES),
+        "D" => dice.one_of(DATABASES),
         "#N" => dice.one_of(&["#0", "#1", "#7", "#", "#-1"]),
         word => word,
     };
     // A flush now and then, not one in a hundred.
     let command = match dice.one_of(COMMANDS) {
-        "FLUSHALL" if dice.below(10) > 0 => "EXISTS K",
+        "FLUSHALL" | "FLUSHDB" if dice.below(10) > 0 => "EXISTS K",
         command => command,
     };
     command.split(' ').map(|text| word(text, dice)).collect()
@@ -249,6 +270,76 @@ fn replies_are_those_of_a_redis_server() {
         clients.iter_mut().for_each(|client| _ = client.ask("FLUSHALL"));
     }
     assert!(differences.is_empty(), "{differences:#?}");
+}
+
+/// A client that is told of everything that clients do to keys.
+struct Witness(Client);
+
+impl Witness {
+    fn of(address: SocketAddr) -> Self {
+        let mut witness = Client::to(address);
+        witness.ask("CONFIG SET notify-keyspace-events KEg$");
+        witness.ask("PSUBSCRIBE __key*");
+        Self(witness)
+    }
+
+    /// The channels and messages since the last time. `other` can publish.
+    fn told(&mut self, other: &mut Client) -> Vec<String> {
+        other.ask("PUBLISH __keys end");
+        let message = || {
+            let message = self.0.reply();
+            let lines: Vec<_> = message.split("\r\n").collect();
+            Some(format!("{} {}", lines[6], lines[8])).filter(|told| told != "__keys end")
+        };
+        std::iter::from_fn(message).collect()
+    }
+}
+
+/// Events are those of a Redis server, in their order.
+#[test]
+fn events_are_those_of_a_redis_server() {
+    let Some(redis) = Redis::start() else {
+        eprintln!("there is no redis-server to compare with");
+        return;
+    };
+    let server = server(|_| ());
+    let addresses = [server.local_addr(), redis.address];
+    let mut clients = addresses.map(Client::to);
+    let mut others = addresses.map(Client::to);
+    let mut witnesses = addresses.map(Witness::of);
+    let (mut dice, mut recent, mut events) = (Dice(43), Vec::new(), 0);
+    for _ in 0..10_000 {
+        let words = words(&mut dice);
+        // Redis tells nobody of a string that BITFIELD has made longer without setting a field.
+        if words.contains(&"FAIL") {
+            continue;
+        }
+        let bytes: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        let [here, there] = clients.each_mut().map(|client| {
+            client.send(&request(&bytes));
+            client.reply()
+        });
+        recent.push(words.join(" "));
+        let mut both = witnesses.iter_mut().zip(&mut others);
+        let [own, redis] = [(); 2].map(|()| {
+            let (witness, other) = both.next().unwrap();
+            witness.told(other)
+        });
+        if here == there {
+            let first = own.iter().zip(&redis).position(|(own, redis)| own != redis);
+            let last = &recent[recent.len().saturating_sub(8)..];
+            let lengths = (own.len(), redis.len());
+            let first = first.unwrap_or(lengths.0.min(lengths.1));
+            let both = (own.get(first), redis.get(first));
+            assert!(own == redis, "event {first} of {lengths:?} after {last:?} is {both:?}");
+            events += own.len();
+        } else {
+            // Replies are compared elsewhere: both go on with the same keys.
+            clients.iter_mut().for_each(|client| _ = client.ask("RESET"));
+            clients.iter_mut().for_each(|client| _ = client.ask("FLUSHALL"));
+        }
+    }
+    assert!(events > 1000, "{events}");
 }
 
 /// Values that one has dumped are restored by the other: numbers and compressed text, too.

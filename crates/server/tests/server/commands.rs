@@ -117,7 +117,8 @@ const SCRIPT: &[(&str, &str)] = &[
     ("FLUSHDB ASYNC", "+OK"),
     ("FLUSHALL NOW", "-ERR syntax error"),
     ("SELECT 0", "+OK"),
-    ("SELECT 1", "-ERR DB index is out of range"),
+    ("SELECT 16", "-ERR DB index is out of range"),
+    ("SELECT -1", "-ERR DB index is out of range"),
     ("SELECT x", "-ERR value is not an integer or out of range"),
     ("GET", "-ERR wrong number of arguments for 'get' command"),
     ("PING a b", "-ERR wrong number of arguments for 'ping' command"),
@@ -387,6 +388,95 @@ fn commands_on_other_types_are_refused_in_a_sentence() {
 
 /// Commands that a Redis of the seventh version does not know, or answers at random.
 #[test]
+fn databases_are_apart() {
+    let server = server(|_| ());
+    let (mut client, mut other) = (Client::of(&server), Client::of(&server));
+    for (command, expected) in [
+        ("SET key zero", "+OK"),
+        ("SELECT 3", "+OK"),
+        ("GET key", "$-1"),
+        ("MSET key three more three", "+OK"),
+        ("MGET key more none", "*3|$5|three|$5|three|$-1"),
+        ("DBSIZE", ":2"),
+        ("COPY key key DB 4", ":1"),
+        ("COPY key key", "-ERR source and destination objects are the same"),
+        ("MOVE more 4", ":1"),
+        ("MOVE more 4", ":0"),
+        ("MOVE key 4", ":0"),
+        ("MOVE key 3", "-ERR source and destination objects are the same"),
+        ("MOVE key 16", "-ERR DB index is out of range"),
+        ("KEYS *", "*1|$3|key"),
+        ("RANDOMKEY", "$3|key"),
+        ("SCAN 0", "*2|$1|0|*1|$3|key"),
+        ("EVAL return{redis.call('select',4),redis.call('get','more')} 0", "*2|+OK|$5|three"),
+        ("GET more", "$-1"),
+        ("MULTI", "+OK"),
+        ("SELECT 4", "+QUEUED"),
+        ("SET key four", "+QUEUED"),
+        ("EXEC", "*2|+OK|+OK"),
+        ("GET key", "$4|four"),
+        ("DBSIZE", ":2"),
+        ("SELECT 0", "+OK"),
+        ("DBSIZE", ":1"),
+        ("FLUSHDB", "+OK"),
+        ("DBSIZE", ":0"),
+        ("SELECT 4", "+OK"),
+        ("DBSIZE", ":2"),
+        ("RESET", "+RESET"),
+        ("GET key", "$-1"),
+    ] {
+        let reply = client.ask(command).trim_end().replace("\r\n", "|");
+        assert_eq!(reply, expected, "{command}");
+    }
+    client.ask("SELECT 4");
+    assert!(client.ask("CLIENT INFO").contains(" db=4 "));
+    assert!(other.ask("INFO keyspace").contains("db3:keys=1,expires=0"));
+    // A key is watched in one database.
+    assert_eq!(client.ask("WATCH key"), "+OK\r\n");
+    assert_eq!(other.ask("SET key zero"), "+OK\r\n");
+    client.ask("MULTI");
+    client.ask("GET key");
+    assert_eq!(client.ask("EXEC"), "*1\r\n$4\r\nfour\r\n");
+    assert_eq!(other.ask("FLUSHALL"), "+OK\r\n");
+    assert_eq!(client.ask("DBSIZE"), ":0\r\n");
+}
+
+#[test]
+fn requests_are_shown_to_clients_that_monitor() {
+    let server = server(|config| config.password = Some("secret".to_owned()));
+    let [mut monitor, mut client] = [(); 2].map(|()| Client::of(&server));
+    for client in [&mut monitor, &mut client] {
+        assert_eq!(client.ask("AUTH secret"), "+OK\r\n");
+    }
+    assert_eq!(monitor.ask("MONITOR"), "+OK\r\n");
+    client.ask("AUTH secret");
+    client.ask("SELECT 2");
+    client.ask("SET key \"value\"");
+    client.ask("SELECT 0");
+    client.ask("GET key");
+    client.ask("EVAL return{redis.call('get','k')} 0");
+    let mut shown = || {
+        let line = monitor.reply();
+        let (_, request) = line.trim_end().split_once("] ").unwrap();
+        let (_, database) = line.split_once('[').unwrap();
+        format!("{} {request}", &database[..1])
+    };
+    for expected in [
+        r#"0 "SELECT" "2""#,
+        r#"2 "SET" "key" "\"value\"""#,
+        r#"2 "SELECT" "0""#,
+        r#"0 "GET" "key""#,
+        r#"0 "EVAL" "return{redis.call('get','k')}" "0""#,
+        r#"0 "get" "k""#,
+    ] {
+        assert_eq!(shown(), expected);
+    }
+    assert_eq!(monitor.ask("RESET"), "+RESET\r\n");
+    client.ask("GET key");
+    assert_eq!(monitor.ask("PING"), "-NOAUTH Authentication required.\r\n");
+}
+
+#[test]
 fn newer_commands_and_those_on_whole_values() {
     let server = server(|_| ());
     let mut client = Client::of(&server);
@@ -407,7 +497,7 @@ fn newer_commands_and_those_on_whole_values() {
         ("SET from 12345 EX 100", "+OK"),
         ("COPY from to", ":1"),
         ("TTL to", ":100"),
-        ("COPY from to DB 1", "-ERR DB index is out of range"),
+        ("COPY from to DB 16", "-ERR DB index is out of range"),
     ] {
         let reply = client.ask(command).trim_end().replace("\r\n", "|");
         assert_eq!(reply, expected, "{command}");

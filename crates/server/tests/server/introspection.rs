@@ -130,8 +130,8 @@ fn slow_commands_are_kept() {
         client.ask("CONFIG GET slowlog-max-len"),
         "*2\r\n$15\r\nslowlog-max-len\r\n$1\r\n2\r\n"
     );
-    assert_eq!(client.ask("CONFIG SET databases 1"), "+OK\r\n");
-    assert!(client.ask("CONFIG SET databases 16").starts_with("-ERR CONFIG SET failed"));
+    assert_eq!(client.ask("CONFIG SET databases 16"), "+OK\r\n");
+    assert!(client.ask("CONFIG SET databases 1").starts_with("-ERR CONFIG SET failed"));
     assert!(client.ask("CONFIG SET nonsense 1").starts_with("-ERR Unknown option"));
     assert!(client.ask("CONFIG SET databases").starts_with("-ERR wrong number of arguments"));
 }
