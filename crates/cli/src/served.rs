@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use tombolo::{Entry, Evicted, Item, Store, StoreChange, StoreError as KvError};
-use tombolo_objects::Error as ObjectsError;
+use tombolo_objects::{Error as ObjectsError, Reads, Version, Writes};
 use tombolo_server as server;
 use tombolo_server::{
     Bus, DeadlineChange, Found, InfoSection, RemovalHook, Stat, StoreError, StoreUsage, Watch,
@@ -19,6 +19,8 @@ use crate::operation::figures;
 /// The key of an object that is there if keys of databases other than 0 may be. It is no value, so
 /// it is neither evicted nor a key of database 0.
 const DATABASES: &[u8] = b"\xff\0db";
+/// The key of the object with the libraries of functions, which is no value either.
+const LIBRARIES: &[u8] = b"\xff\0db\xfffn";
 /// Values that are read together.
 const TOGETHER: usize = 32;
 /// Room for a value that has held more does not keep its memory.
@@ -73,6 +75,11 @@ pub(crate) struct Served {
     pub(crate) store: Arc<Store>,
     pub(crate) wire: Option<Arc<Wire>>,
     pub(crate) tally: Arc<Tally>,
+}
+
+/// The number of a version; 0 for none.
+fn number_of(version: Option<Version>) -> u64 {
+    version.map_or(0, |version| version.0)
 }
 
 fn refusal(error: KvError) -> StoreError {
@@ -199,7 +206,8 @@ impl server::Store for Served {
 
     fn key_count(&self) -> Result<u64, StoreError> {
         let count = self.store.key_count().map_err(|error| self.tally.refusal(error))?;
-        Ok(count.saturating_sub(self.has_databases()?.into()))
+        let others = [self.has_databases()?, self.libraries_version()? > 0];
+        Ok(others.into_iter().fold(count, |count, is_there| count.saturating_sub(is_there.into())))
     }
 
     fn has_databases(&self) -> Result<bool, StoreError> {
@@ -212,6 +220,27 @@ impl server::Store for Served {
             Ok(_) | Err(ObjectsError::Exists) => Ok(()),
             Err(error) => Err(self.tally.refusal(error.into())),
         }
+    }
+
+    fn libraries(&self) -> Result<(u64, Vec<u8>), StoreError> {
+        let mut bytes = Vec::new();
+        let read = self.store.objects().read(LIBRARIES, &mut bytes);
+        let version = read.map_err(|error| self.tally.refusal(error.into()))?;
+        Ok((number_of(version), bytes))
+    }
+
+    fn libraries_version(&self) -> Result<u64, StoreError> {
+        let stat = self.store.objects().stat(LIBRARIES);
+        let stat = stat.map_err(|error| self.tally.refusal(error.into()))?;
+        Ok(number_of(stat.map(|(_, version)| version)))
+    }
+
+    fn keep_libraries(&self, before: u64, libraries: &[u8]) -> Result<bool, StoreError> {
+        let before = (before > 0).then_some(Version(before));
+        let reads = Reads::from([(LIBRARIES.to_vec(), before)]);
+        let writes = Writes::from([(LIBRARIES.to_vec(), Some(libraries.to_vec()))]);
+        let kept = self.store.objects().transact(&reads, &writes, &|| true);
+        kept.map_err(|error| self.tally.refusal(error.into()))
     }
 
     fn on_removal(&self, hook: RemovalHook) {

@@ -323,6 +323,14 @@ impl Store for Database<'_> {
         self.store.has_databases()
     }
 
+    fn libraries(&self) -> Result<(u64, Vec<u8>), StoreError> {
+        self.store.libraries()
+    }
+
+    fn libraries_version(&self) -> Result<u64, StoreError> {
+        self.store.libraries_version()
+    }
+
     fn usage(&self) -> StoreUsage {
         self.store.usage()
     }

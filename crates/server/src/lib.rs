@@ -18,7 +18,7 @@
 //! * The commands between `MULTI` and `EXEC`, and those of a script, happen in one step, or not at
 //!   all.
 //!
-//! Left out: types other than strings, functions (FCALL), persistence, TLS.
+//! Left out: types other than strings, persistence, TLS.
 
 mod bus;
 mod clients;
@@ -29,6 +29,7 @@ mod database;
 mod decimal;
 mod decode;
 mod events;
+mod functions;
 mod glob;
 mod hear;
 mod held;

@@ -11,6 +11,7 @@ use crate::commands;
 use crate::config::Config;
 use crate::database::{KeyCounts, key_counts};
 use crate::events::{Event, Events};
+use crate::functions::Functions;
 use crate::hear::Hearing;
 use crate::monitors::Monitors;
 use crate::pause::Pause;
@@ -39,6 +40,7 @@ pub(crate) struct Shared {
     pub(crate) events: Events,
     pub(crate) monitors: Monitors,
     pub(crate) scripts: Scripts,
+    pub(crate) functions: Functions,
     pub(crate) tracking: Tracking,
     pub(crate) tallies: Tallies,
     pub(crate) pause: Pause,
@@ -65,6 +67,7 @@ impl Shared {
             events: Events::default(),
             monitors: Monitors::default(),
             scripts: Scripts::default(),
+            functions: Functions::default(),
             tracking: Tracking::default(),
             tallies: Tallies::new(commands::count()),
             pause: Pause::default(),

@@ -231,6 +231,32 @@ pub trait Store {
         Ok(())
     }
 
+    /// The libraries of functions that were kept last, for all servers of the store, and a number
+    /// that changes with them. No value is among them: they neither expire nor are evicted.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn libraries(&self) -> Result<(u64, Vec<u8>), StoreError> {
+        Ok((self.libraries_version()?, Vec::new()))
+    }
+
+    /// The number of the libraries alone.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn libraries_version(&self) -> Result<u64, StoreError> {
+        Ok(0)
+    }
+
+    /// Keeps libraries in place of those with this number; whether those are still there.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn keep_libraries(&self, before: u64, libraries: &[u8]) -> Result<bool, StoreError> {
+        let _ = (before, libraries);
+        Err(StoreError::Refused("this store keeps no functions".to_owned()))
+    }
+
     /// Has `hook` told of values that the store removes by itself, in place of an earlier one.
     fn on_removal(&self, hook: RemovalHook) {
         let _ = hook;

@@ -145,6 +145,14 @@ impl<S: Transactional> Store for View<'_, '_, S> {
         self.outer.has_databases()
     }
 
+    fn libraries(&self) -> Result<(u64, Vec<u8>), StoreError> {
+        self.outer.libraries()
+    }
+
+    fn libraries_version(&self) -> Result<u64, StoreError> {
+        self.outer.libraries_version()
+    }
+
     fn info(&self) -> Vec<InfoSection> {
         self.outer.info()
     }

@@ -91,6 +91,30 @@ fn events_of_all_hosts_are_told() {
 }
 
 #[test]
+fn functions_are_those_of_all_hosts() {
+    let servers = Servers::start(2, &["--size", "128MiB", "--scr", "4MiB"], &[]);
+    let [mut one, mut two] = [0, 1].map(|host| servers.connect(host));
+    let library = |value: &str| {
+        let code = format!(
+            "redis.register_function('put', function(keys) return redis.call('set', keys[1], '{value}') end)"
+        );
+        format!("#!lua name=lib\n{code}")
+    };
+    for value in ["first", "second"] {
+        let mut load = cmd("FUNCTION");
+        let () = load.arg("LOAD").arg("REPLACE").arg(library(value)).exec(&mut one).unwrap();
+        let () = cmd("FCALL").arg("put").arg(1).arg("key").exec(&mut two).unwrap();
+        assert_eq!(one.get::<_, String>("key").unwrap(), value);
+    }
+    assert_eq!(cmd("DBSIZE").query::<i64>(&mut two).unwrap(), 1, "a library is no key");
+    let () = cmd("FLUSHALL").exec(&mut two).unwrap();
+    let () = cmd("FCALL").arg("put").arg(1).arg("key").exec(&mut one).unwrap();
+    let () = cmd("FUNCTION").arg("FLUSH").exec(&mut one).unwrap();
+    let gone = cmd("FCALL").arg("put").arg(1).arg("key").exec(&mut two).unwrap_err();
+    assert!(gone.to_string().contains("Function not found"), "{gone}");
+}
+
+#[test]
 fn databases_are_those_of_all_hosts() {
     let servers = Servers::start(2, &["--size", "128MiB", "--scr", "4MiB"], &[]);
     let [mut one, mut two] = [0, 1].map(|host| servers.connect(host));

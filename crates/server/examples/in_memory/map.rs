@@ -19,6 +19,8 @@ struct Entries {
     /// Numbers of the puts.
     puts: BTreeMap<Vec<u8>, u64>,
     put: u64,
+    /// The libraries of functions, and how often they were kept.
+    libraries: (u64, Vec<u8>),
 }
 
 impl Entries {
@@ -52,6 +54,23 @@ impl Map {
 }
 
 impl Store for Map {
+    fn libraries_version(&self) -> Result<u64, StoreError> {
+        Ok(self.0.lock().unwrap().libraries.0)
+    }
+
+    fn libraries(&self) -> Result<(u64, Vec<u8>), StoreError> {
+        Ok(self.0.lock().unwrap().libraries.clone())
+    }
+
+    fn keep_libraries(&self, before: u64, libraries: &[u8]) -> Result<bool, StoreError> {
+        let kept = &mut self.0.lock().unwrap().libraries;
+        let is_last = kept.0 == before;
+        if is_last {
+            *kept = (before + 1, libraries.to_vec());
+        }
+        Ok(is_last)
+    }
+
     fn now_ms(&self) -> u64 {
         let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         since_epoch.map_or(0, |time| time.as_millis() as u64)

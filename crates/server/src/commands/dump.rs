@@ -21,6 +21,7 @@ const VERSION: u16 = 10;
 /// The newest version that is read; strings have been the same in all.
 const NEWEST_VERSION: u16 = 12;
 const STRING: u8 = 0;
+const LIBRARY: u8 = 245;
 const FOOTER_BYTES: usize = 10;
 
 pub(super) fn dump(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
@@ -71,7 +72,19 @@ fn busy() -> Failure {
 
 fn pack(value: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(value.len() + 16);
-    bytes.push(STRING);
+    add_string(STRING, value, &mut bytes);
+    finish(bytes)
+}
+
+/// The same of libraries of functions.
+pub(super) fn pack_libraries<'a>(texts: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    texts.for_each(|text| add_string(LIBRARY, text, &mut bytes));
+    finish(bytes)
+}
+
+fn add_string(kind: u8, value: &[u8], bytes: &mut Vec<u8>) {
+    bytes.push(kind);
     match value.len() {
         short @ 0..64 => bytes.push(short as u8),
         middling @ 64..16384 => bytes.extend([0x40 | (middling >> 8) as u8, middling as u8]),
@@ -81,6 +94,10 @@ fn pack(value: &[u8]) -> Vec<u8> {
         }
     }
     bytes.extend(value);
+}
+
+/// Adds version and checksum.
+fn finish(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.extend(VERSION.to_le_bytes());
     let checksum = checksum(&bytes);
     bytes.extend(checksum.to_le_bytes());
@@ -88,6 +105,30 @@ fn pack(value: &[u8]) -> Vec<u8> {
 }
 
 fn unpack(bytes: &[u8]) -> Result<Vec<u8>, Failure> {
+    let [STRING, string @ ..] = body(bytes)? else {
+        return Err(Failure::new("ERR Bad data format: values are strings here"));
+    };
+    let value = string_of(string).filter(|(_, rest)| rest.is_empty()).map(|(value, _)| value);
+    value.ok_or_else(|| Failure::new("ERR Bad data format"))
+}
+
+/// The texts of libraries.
+pub(super) fn unpack_libraries(bytes: &[u8]) -> Result<Vec<Vec<u8>>, Failure> {
+    let (mut rest, mut texts) = (body(bytes)?, Vec::new());
+    while let [kind, string @ ..] = rest {
+        if *kind != LIBRARY {
+            return Err(Failure::new("ERR given type is not a function"));
+        }
+        let (text, after) =
+            string_of(string).ok_or_else(|| Failure::new("ERR Failed loading library data"))?;
+        texts.push(text);
+        rest = after;
+    }
+    Ok(texts)
+}
+
+/// The bytes before version and checksum, if those are right.
+fn body(bytes: &[u8]) -> Result<&[u8], Failure> {
     let wrong = || Failure::new("ERR DUMP payload version or checksum are wrong");
     let split = bytes.len().checked_sub(FOOTER_BYTES).ok_or_else(wrong)?;
     let (body, footer) = bytes.split_at(split);
@@ -98,11 +139,7 @@ fn unpack(bytes: &[u8]) -> Result<Vec<u8>, Failure> {
     if version > NEWEST_VERSION || !whole {
         return Err(wrong());
     }
-    let [STRING, string @ ..] = body else {
-        return Err(Failure::new("ERR Bad data format: values are strings here"));
-    };
-    let value = string_of(string).filter(|(_, rest)| rest.is_empty()).map(|(value, _)| value);
-    value.ok_or_else(|| Failure::new("ERR Bad data format"))
+    Ok(body)
 }
 
 /// A length, and what follows it; of what is packed, how.

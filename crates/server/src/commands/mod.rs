@@ -7,6 +7,7 @@ mod client;
 mod cluster;
 mod dump;
 mod expiry;
+mod functions;
 mod info;
 mod introspection;
 mod keyspace;

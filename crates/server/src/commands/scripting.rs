@@ -38,23 +38,31 @@ pub(super) fn evalsha_ro(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
 fn with_text(context: &mut Context<'_>, args: &[Bytes], read_only: bool) -> Outcome {
     let name = name_of(&args[1]);
     context.shared.scripts.keep(&name, &args[1]);
-    run(context, &name, &args[1], &args[2..], read_only)
+    run(context, &Code { name: &name, text: &args[1], function: None }, &args[2..], read_only)
 }
 
 fn with_name(context: &mut Context<'_>, args: &[Bytes], read_only: bool) -> Outcome {
     let name = printable(&args[1].to_ascii_lowercase());
     let text = context.shared.scripts.text(&name);
     let text = text.ok_or_else(|| Failure::new("NOSCRIPT No matching script. Please use EVAL."))?;
-    run(context, &name, &text, &args[2..], read_only)
+    run(context, &Code { name: &name, text: &text, function: None }, &args[2..], read_only)
 }
 
-fn run(
+/// The text of a script, or a function of a library.
+pub(super) struct Code<'a> {
+    pub(super) name: &'a str,
+    pub(super) text: &'a Bytes,
+    pub(super) function: Option<&'a str>,
+}
+
+/// Runs a script with `args`, which begin with the number of its keys.
+pub(super) fn run(
     context: &mut Context<'_>,
-    name: &str,
-    text: &Bytes,
+    code: &Code<'_>,
     args: &[Bytes],
     read_only: bool,
 ) -> Outcome {
+    let &Code { name, text, function } = code;
     let count = integer(&args[0])?;
     let count =
         usize::try_from(count).map_err(|_| Failure::new("ERR Number of keys can't be negative"))?;
@@ -68,7 +76,7 @@ fn run(
     let database = context.session.database;
     let ran = context.in_one_step(|context| {
         let mut refused = None;
-        let given = Run { scripts, name, text, keys, arguments };
+        let given = Run { scripts, name, text, function, keys, arguments };
         let outcome = scripts::run(&given, |request| match call(context, &request, read_only) {
             Ok(reply) => Some(reply),
             Err(failure) => {

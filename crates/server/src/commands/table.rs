@@ -1,8 +1,8 @@
 //! All commands, in alphabetical order.
 
 use super::{
-    Command, admin, bits, client, cluster, dump, expiry, info, introspection, keyspace, numbers,
-    pubsub, scripting, session, strings, transactions,
+    Command, admin, bits, client, cluster, dump, expiry, functions, info, introspection, keyspace,
+    numbers, pubsub, scripting, session, strings, transactions,
 };
 
 const READ: &[&str] = &["readonly", "fast"];
@@ -79,8 +79,11 @@ commands! {
     "expire" "generic" -3 REMOVE ONE expiry::expire, "Makes a key expire after some seconds.";
     "expireat" "generic" -3 REMOVE ONE expiry::expireat, "Makes a key expire at a time in seconds.";
     "expiretime" "generic" 2 READ ONE expiry::expiretime, "Tells when a key expires, in seconds.";
+    "fcall" "scripting" -3 SCRIPT NONE functions::fcall, "Runs a function in one step.";
+    "fcall_ro" "scripting" -3 SCRIPT_RO NONE functions::fcall_ro, "Runs a function that changes nothing.";
     "flushall" "server" -1 REMOVE NONE keyspace::flushall, "Removes all keys of all databases.";
     "flushdb" "server" -1 REMOVE NONE keyspace::flushdb, "Removes all keys of the database.";
+    "function" "scripting" -2 SCRIPTS NONE functions::function, "Loads, lists and removes libraries of functions.";
     "get" "string" 2 READ ONE strings::get, "Returns the value of a key.";
     "getbit" "bitmap" 3 READ ONE bits::getbit, "Returns a bit of a string.";
     "getdel" "string" 2 REMOVE ONE strings::getdel, "Returns the value of a key and removes it.";

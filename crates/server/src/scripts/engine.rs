@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use mlua::chunk::ChunkMode;
-use mlua::{Error, Function, HookTriggers, Lua, LuaOptions, StdLib, Value, Variadic, VmState};
+use mlua::{
+    Error, Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, Variadic, VmState,
+};
 
-use super::{Scripts, convert, library};
+use super::{Scripts, convert, library, name_of};
 use crate::reply::Reply;
 
 /// How long a script may run.
@@ -23,6 +25,10 @@ const KEEP_BYTES: usize = 16 << 20;
 const BETWEEN_LOOKS: u32 = 10_000;
 /// Scripts that are kept compiled.
 const MOST_COMPILED: usize = 1000;
+
+/// The places of code in messages.
+const SCRIPT: &str = "user_script";
+const FUNCTION: &str = "user_function";
 
 const PRELUDE: &str = include_str!("prelude.lua");
 
@@ -51,19 +57,42 @@ pub(crate) struct Run<'a> {
     pub(crate) scripts: &'a Scripts,
     pub(crate) name: &'a str,
     pub(crate) text: &'a [u8],
+    /// The function to be run, if the text is a library.
+    pub(crate) function: Option<&'a str>,
     pub(crate) keys: &'a [Bytes],
     pub(crate) arguments: &'a [Bytes],
 }
 
+/// A function that a library declares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Declared {
+    pub(crate) name: String,
+    pub(crate) description: String,
+    pub(crate) flags: Vec<String>,
+}
+
 struct Interpreter {
     lua: Lua,
-    runner: Function,
+    /// Runs scripts and functions, and loads libraries.
+    runner: Table,
     compiled: HashMap<String, Function>,
     ended: Rc<Cell<Option<Ended>>>,
 }
 
 thread_local! {
     static INTERPRETER: RefCell<Option<Interpreter>> = const { RefCell::new(None) };
+}
+
+impl Run<'_> {
+    /// The place of its code in messages.
+    fn place(&self) -> &'static str {
+        if self.function.is_some() { FUNCTION } else { SCRIPT }
+    }
+
+    /// Its name in messages.
+    fn shown(&self) -> &str {
+        self.function.unwrap_or(self.name)
+    }
 }
 
 /// Runs a script. `call` executes a command for it, or returns `None` if the script is to end.
@@ -74,7 +103,7 @@ pub(crate) fn run(run: &Run<'_>, call: impl FnMut(Vec<Bytes>) -> Option<Reply>) 
         let own = kept.try_borrow_mut().ok().and_then(|mut kept| kept.take());
         let mut interpreter = match own.map_or_else(Interpreter::new, Ok) {
             Ok(interpreter) => interpreter,
-            Err(error) => return failed(run.name, &error.to_string()),
+            Err(error) => return failed(run, &error.to_string()),
         };
         let outcome = interpreter.run(run, call);
         if interpreter.lua.used_memory() > KEEP_BYTES {
@@ -95,20 +124,37 @@ pub(crate) fn run(run: &Run<'_>, call: impl FnMut(Vec<Bytes>) -> Option<Reply>) 
 /// # Errors
 /// The error that a client gets.
 pub(crate) fn check(name: &str, text: &[u8]) -> Result<(), String> {
-    INTERPRETER.with(|kept| {
-        let mut kept = kept.borrow_mut();
-        let mut interpreter = match kept.take().map_or_else(Interpreter::new, Ok) {
-            Ok(interpreter) => interpreter,
-            Err(error) => return Err(format!("ERR {}", plain(&error))),
-        };
-        let compiled = interpreter.compile(name, text).map(drop).map_err(|error| not_lua(&error));
-        *kept = Some(interpreter);
-        compiled
+    with_interpreter(|interpreter| {
+        interpreter.compile(name, text, SCRIPT).map(drop).map_err(|error| not_lua(&error, SCRIPT))
     })
 }
 
-fn not_lua(error: &Error) -> String {
-    format!("ERR Error compiling script (new function): {}", plain(error))
+/// Loads a library, and returns the functions that it declares.
+///
+/// # Errors
+/// The error that a client gets.
+pub(crate) fn declare(scripts: &Scripts, text: &[u8]) -> Result<Vec<Declared>, String> {
+    let name = &name_of(text);
+    let run = Run { scripts, name, text, function: Some(""), keys: &[], arguments: &[] };
+    with_interpreter(|interpreter| interpreter.declare(&run))
+}
+
+fn with_interpreter<T>(
+    body: impl FnOnce(&mut Interpreter) -> Result<T, String>,
+) -> Result<T, String> {
+    INTERPRETER.with(|kept| {
+        let mut kept = kept.borrow_mut();
+        let new = || Interpreter::new().map_err(|error| format!("ERR {}", plain(&error)));
+        let mut interpreter = kept.take().map_or_else(new, Ok)?;
+        let outcome = body(&mut interpreter);
+        *kept = Some(interpreter);
+        outcome
+    })
+}
+
+fn not_lua(error: &Error, place: &str) -> String {
+    let what = if place == SCRIPT { "script (new function)" } else { "function" };
+    format!("ERR Error compiling {what}: {}", plain(error))
 }
 
 impl Interpreter {
@@ -121,36 +167,62 @@ impl Interpreter {
         let is_ended = lua.create_function(move |_, ()| Ok(told.get().is_some()))?;
         let native = library::native(&lua)?;
         let chunk = lua.load(PRELUDE).set_name("=prelude").set_mode(ChunkMode::Text);
-        let runner: Function = chunk.call((native, is_ended))?;
+        let runner: Table = chunk.call((native, is_ended))?;
         Ok(Self { lua, runner, compiled: HashMap::new(), ended })
     }
 
     fn run(&mut self, run: &Run<'_>, call: impl FnMut(Vec<Bytes>) -> Option<Reply>) -> Outcome {
         self.ended.set(None);
-        let script = match self.compile(run.name, run.text) {
+        let script = match self.compile(run.name, run.text, run.place()) {
             Ok(script) => script,
-            Err(error) => return Outcome::Replied(Reply::Error(not_lua(&error))),
+            Err(error) => return Outcome::Replied(Reply::Error(not_lua(&error, run.place()))),
         };
         let result = self.watch(run).and_then(|()| self.call(&script, run, call));
         self.lua.remove_hook();
         match (self.ended.get(), result) {
             (Some(ended), _) => Outcome::Ended(ended),
             (None, Ok(reply)) => Outcome::Replied(reply),
-            (None, Err(error)) => failed(run.name, &plain(&error)),
+            (None, Err(error)) => failed(run, &plain(&error)),
         }
     }
 
-    fn compile(&mut self, name: &str, text: &[u8]) -> Result<Function, Error> {
-        if let Some(function) = self.compiled.get(name) {
+    fn declare(&mut self, run: &Run<'_>) -> Result<Vec<Declared>, String> {
+        self.ended.set(None);
+        let library = self.compile(run.name, run.text, FUNCTION);
+        let library = library.map_err(|error| not_lua(&error, FUNCTION))?;
+        let loaded = self.watch(run).and_then(|()| {
+            self.runner.get::<Function>("declare")?.call::<(bool, Value, Table)>(library)
+        });
+        self.lua.remove_hook();
+        let refused = |why: &str| format!("ERR Error registering functions: {why}");
+        let (is_well, why, functions) = loaded.map_err(|error| refused(&plain(&error)))?;
+        if !is_well {
+            return Err(refused(&text_of(&why)));
+        }
+        let functions = functions.sequence_values::<Table>().map(|function| {
+            let function = function?;
+            let flags: Table = function.get("flags")?;
+            Ok(Declared {
+                name: function.get("name")?,
+                description: function.get("description")?,
+                flags: flags.sequence_values().collect::<Result<_, _>>()?,
+            })
+        });
+        functions.collect::<Result<_, _>>().map_err(|error: Error| refused(&plain(&error)))
+    }
+
+    /// The code of a script or a library, whose place in messages is given.
+    fn compile(&mut self, name: &str, text: &[u8], place: &str) -> Result<Function, Error> {
+        let name = format!("{place} {name}");
+        if let Some(function) = self.compiled.get(&name) {
             return Ok(function.clone());
         }
         if self.compiled.len() >= MOST_COMPILED {
             self.compiled.clear();
         }
-        let chunk =
-            self.lua.load(without_shebang(text)).set_name("@user_script").set_mode(ChunkMode::Text);
-        let function = chunk.into_function()?;
-        self.compiled.insert(name.to_owned(), function.clone());
+        let chunk = self.lua.load(without_shebang(text)).set_name(format!("@{place}"));
+        let function = chunk.set_mode(ChunkMode::Text).into_function()?;
+        self.compiled.insert(name, function.clone());
         Ok(function)
     }
 
@@ -198,38 +270,59 @@ impl Interpreter {
             })?;
             let (keys, arguments) =
                 (convert::list(lua, run.keys)?, convert::list(lua, run.arguments)?);
-            let (is_well, value): (bool, Value) =
-                self.runner.call((script, keys, arguments, serve))?;
-            if is_well {
-                return Ok(convert::to_reply(&value, 0));
-            }
+            let (is_well, value): (bool, Value) = match run.function {
+                None => {
+                    let runner: Function = self.runner.get("run")?;
+                    runner.call((script, keys, arguments, serve))?
+                }
+                Some(name) => {
+                    let runner: Function = self.runner.get("call")?;
+                    runner.call((script, name, keys, arguments, serve))?
+                }
+            };
             Ok(match &value {
+                _ if is_well => convert::to_reply(&value, 0),
                 // An error of a command that the script has not caught.
-                Value::Table(_) => with_name(convert::to_reply(&value, 0), run.name),
-                Value::Error(error) => error_reply(run.name, &plain(error)),
-                Value::String(text) => error_reply(run.name, &text.to_string_lossy()),
-                _ => error_reply(run.name, "the script ended with an error that is no text"),
+                Value::Table(table) => {
+                    let line: Option<String> = table.raw_get("line").unwrap_or_default();
+                    with_name(convert::to_reply(&value, 0), run, line)
+                }
+                _ => error_reply(run, &text_of(&value)),
             })
         })
     }
 }
 
-fn failed(name: &str, text: &str) -> Outcome {
-    Outcome::Replied(error_reply(name, text))
+const NO_TEXT: &str = "the script ended with an error that is no text";
+
+/// The text of an error that a script has ended with.
+fn text_of(error: &Value) -> String {
+    match error {
+        Value::Error(error) => plain(error),
+        Value::String(text) => text.to_string_lossy(),
+        _ => NO_TEXT.to_owned(),
+    }
+}
+
+fn failed(run: &Run<'_>, text: &str) -> Outcome {
+    Outcome::Replied(error_reply(run, text))
 }
 
 /// An error of a script, which begins with its place: `user_script:3: text`.
-fn error_reply(name: &str, text: &str) -> Reply {
-    let place = text.split(": ").next().filter(|place| place.starts_with("user_script:"));
-    let place = place.unwrap_or("user_script");
-    Reply::Error(format!("ERR {text} script: {name}, on @{place}."))
+fn error_reply(run: &Run<'_>, text: &str) -> Reply {
+    let is_own = |place: &&str| place.split(':').next() == Some(run.place());
+    let place = text.split(": ").next().filter(is_own).unwrap_or(run.place());
+    Reply::Error(format!("ERR {text} script: {}, on @{place}.", run.shown()))
 }
 
 /// An error that a command has returned, with the script that has not caught it.
-fn with_name(reply: Reply, name: &str) -> Reply {
+fn with_name(reply: Reply, run: &Run<'_>, line: Option<String>) -> Reply {
+    let line = line.map_or_else(String::new, |line| format!(":{line}"));
     match reply {
-        Reply::Error(text) => Reply::Error(format!("{text} script: {name}, on @user_script.")),
-        _ => error_reply(name, "the script ended with an error that is no text"),
+        Reply::Error(text) => {
+            Reply::Error(format!("{text} script: {}, on @{}{line}.", run.shown(), run.place()))
+        }
+        _ => error_reply(run, NO_TEXT),
     }
 }
 
@@ -265,6 +358,7 @@ mod tests {
             scripts: &scripts,
             name: &name,
             text: text.as_bytes(),
+            function: None,
             keys: &keys,
             arguments: &arguments,
         };

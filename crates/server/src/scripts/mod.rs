@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
-pub(crate) use self::engine::{Ended, Outcome, Run, check, run};
+pub(crate) use self::engine::{Declared, Ended, Outcome, Run, check, declare, run};
 
 /// Bytes of all scripts that are kept, at most.
 const MOST_BYTES: usize = 64 << 20;

@@ -70,7 +70,12 @@ end
 
 function redis.call(...)
   local reply = passed(serve(...))
-  if raw_type(reply) == 'table' and reply.err ~= nil then raw_error(reply, 0) end
+  if raw_type(reply) == 'table' and reply.err ~= nil then
+    -- The line of the caller, unless that has ended with this call.
+    local _, place = raw_pcall(raw_error, '', 3)
+    reply.source, reply.line = place:match('^([^:]+):(%d+)')
+    raw_error(reply, 0)
+  end
   return reply
 end
 
@@ -88,6 +93,72 @@ end
 function redis.replicate_commands() return true end
 function redis.set_repl() end
 function redis.breakpoint() return false end
+
+-- The functions that a library declares while it is loaded, in their order and by their names.
+local declared
+local parameters = { function_name = true, callback = true, flags = true, description = true }
+local known_flags = {
+  ['no-writes'] = true, ['allow-oom'] = true, ['allow-stale'] = true, ['no-cluster'] = true,
+  ['allow-cross-slot-keys'] = true,
+}
+
+local function checked_flags(flags)
+  if raw_type(flags) ~= 'table' then
+    raw_error('flags argument to redis.register_function must be a table representing function flags', 0)
+  end
+  local found = {}
+  for at, flag in ipairs(flags) do
+    if not known_flags[flag] then raw_error('unknown flag given', 0) end
+    found[at] = flag
+  end
+  return found
+end
+
+local function named(given)
+  for name in pairs(given) do
+    if not parameters[name] then
+      raw_error('unknown argument given to redis.register_function', 0)
+    end
+  end
+  if given.function_name == nil then
+    raw_error('redis.register_function must get a function name argument', 0)
+  end
+  if given.callback == nil then
+    raw_error('redis.register_function must get a callback argument', 0)
+  end
+  return given
+end
+
+function redis.register_function(...)
+  if declared == nil then
+    raw_error('redis.register_function can only be called on FUNCTION LOAD command', 2)
+  end
+  local count, first, second = select('#', ...), ...
+  if count < 1 or count > 2 then
+    raw_error('wrong number of arguments to redis.register_function', 0)
+  end
+  if count == 1 and raw_type(first) ~= 'table' then
+    raw_error('calling redis.register_function with a single argument is only applicable to Lua table (representing named arguments).', 0)
+  end
+  local given = count == 1 and named(first) or { function_name = first, callback = second }
+  local name, description = given.function_name, given.description or ''
+  if raw_type(name) ~= 'string' then
+    raw_error('function_name argument given to redis.register_function must be a string', 0)
+  end
+  if raw_type(given.callback) ~= 'function' then
+    raw_error('callback argument given to redis.register_function must be a function', 0)
+  end
+  if raw_type(description) ~= 'string' then
+    raw_error('description argument given to redis.register_function must be a string', 0)
+  end
+  if not name:find('^[%w_]+$') then
+    raw_error('Function names can only contain letters, numbers, or underscores(_) and must be at least one character long', 0)
+  end
+  if declared.callbacks[name] then raw_error('Function already exists in the library', 0) end
+  declared.callbacks[name] = given.callback
+  local flags = checked_flags(given.flags or {})
+  declared[#declared + 1] = { name = name, description = description, flags = flags }
+end
 
 local string_shown = {}
 for name, value in pairs(string) do string_shown[name] = value end
@@ -128,21 +199,49 @@ local absent = raw_setmetatable({}, {
 globals._G = absent
 protected[absent] = true
 
--- Runs a script with its keys and arguments; whether it went well, and its value or error. Its
--- environment is its own, so that it leaves nothing to others.
-return function(script, keys, arguments, serve_command)
-  serve = serve_command
+-- An environment is a script's own, so that it leaves nothing to others.
+local function environment_with(own)
   environment = raw_setmetatable({}, {
     __metatable = false,
     __newindex = refuse,
     __index = function(_, name)
-      if name == 'KEYS' then return keys end
-      if name == 'ARGV' then return arguments end
+      if own[name] ~= nil then return own[name] end
       local value = global(name)
       return value
     end,
   })
   protected[environment] = true
-  raw_setfenv(script, environment)
+  return environment
+end
+
+-- Runs a script with its keys and arguments; whether it went well, and its value or error.
+local function run(script, keys, arguments, serve_command)
+  serve = serve_command
+  raw_setfenv(script, environment_with({ KEYS = keys, ARGV = arguments }))
   return raw_pcall(script)
 end
+
+local function serve_nothing()
+  raw_error('commands cannot be executed while a library is loaded', 3)
+end
+
+-- Loads a library; whether it went well, its error, and the functions that it declares.
+local function declare(library)
+  serve = serve_nothing
+  raw_setfenv(library, environment_with({}))
+  declared = { callbacks = {} }
+  local is_well, why = raw_pcall(library)
+  local functions = declared
+  declared = nil
+  return is_well, why, functions
+end
+
+-- Runs a function of a library as a script is run.
+local function call(library, name, keys, arguments, serve_command)
+  local is_well, why, functions = declare(library)
+  if not is_well then return false, why end
+  serve = serve_command
+  return raw_pcall(functions.callbacks[name], keys, arguments)
+end
+
+return { run = run, declare = declare, call = call }

@@ -4,6 +4,7 @@ mod against_redis;
 mod client;
 mod commands;
 mod connections;
+mod functions;
 mod introspection;
 // The store that the example serves.
 #[path = "../../examples/in_memory/map.rs"]
