@@ -167,6 +167,8 @@ impl<M: Memory> Area<M> {
     /// Frees the entry of a stay that was fenced, is gone, and is cleared up after here; and its
     /// seat. Whether the entry was still there.
     pub fn release(&self, stay: Stay) -> bool {
+        // Nobody would know from here on that it is gone, and take over what it has begun.
+        self.drop_cleanups_of(stay);
         let released = take_entry(self.memory(), self.places(), stay, false);
         self.pod().release(stay);
         released
@@ -196,7 +198,7 @@ impl<M: Memory> Area<M> {
     }
 
     /// Lets others clear up where the fenced `stay` was at it: it is gone.
-    pub fn drop_cleanups_of(&self, stay: Stay) {
+    fn drop_cleanups_of(&self, stay: Stay) {
         for host in 0..self.places().host_count {
             self.drop_cleanup(self.stay_of(host), stay.host);
         }

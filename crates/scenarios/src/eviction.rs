@@ -33,7 +33,11 @@ fn evict(host: &Objects<SimMemory>, resident: Resident) -> Option<(Version, Evic
 
 /// A pod with one object, which both hosts know. If `written`, it has a record.
 fn one_object(trial: &Trial, bytes: usize, written: bool) -> World {
-    let world = World::new(trial, &Setup { chunks: 8, ..Setup::small(2) });
+    one_object_in(trial, Setup::small(2), bytes, written)
+}
+
+fn one_object_in(trial: &Trial, setup: Setup, bytes: usize, written: bool) -> World {
+    let world = World::new(trial, &Setup { chunks: 8, ..setup });
     let hosts = world.hosts.clone();
     hosts[0].create(KEY, &vec![1; bytes]).unwrap();
     if written {
@@ -170,6 +174,28 @@ pub(crate) fn an_evicting_host_dies(trial: &Trial) {
         living[0].put(name(key).as_bytes(), &Entry::lasting(value(key))).unwrap();
         // The log is short: all hosts that live have to follow it.
         living[1..].iter().for_each(|store| store.tick().unwrap());
+    }
+}
+
+/// A host dies while it evicts an object with a record, which another one writes.
+pub(crate) fn an_evictor_of_a_written_object_dies(trial: &Trial) {
+    let kills = Some(Kills { hosts: vec![0], one_in: 1, deaths: Deaths::One });
+    let mut world = one_object_in(trial, Setup { kills, ..Setup::small(2) }, 40, true);
+    let host = Rc::clone(&world.hosts[0]);
+    let resident = only_resident(&host);
+    world.thread(0, move |_| _ = evict(&host, resident));
+    let host = Rc::clone(&world.hosts[1]);
+    world.thread(1, move |_| {
+        for tag in 3..7 {
+            host.put(KEY, &[tag; 40]).unwrap();
+        }
+    });
+    world.finish();
+    for host in world.living() {
+        let mut value = Vec::new();
+        let found = host.read(KEY, &mut value).unwrap();
+        assert!(found.is_none() || value == [6; 40], "{value:?} was written before");
+        host.leave().unwrap();
     }
 }
 

@@ -156,10 +156,14 @@ fn await_end(messages: &Messages<SimMemory>, book: &Book) {
     let (memory, own) = (messages.memory(), messages.number());
     let is_told = || book.told.borrow().contains(&own);
     let is_through = || is_told() && !messages.is_heard(OTHER_TOPIC);
-    for _ in 0..200 {
+    let (mut turns, mut deaths) = (0, 0);
+    while turns < 200 {
         if memory.deaths() == 0 || is_through() {
             return;
         }
+        // Another death takes as long again.
+        turns = if memory.deaths() == deaths { turns + 1 } else { 0 };
+        deaths = memory.deaths();
         messages.tick();
         book.receive(messages);
         memory.pause();
@@ -250,6 +254,12 @@ pub(crate) fn listeners_come_and_go(trial: &Trial) {
 /// A host dies at any step: others get what it had sent, and it listens no longer.
 pub(crate) fn a_host_dies(trial: &Trial) {
     let kills = Some(Kills { hosts: vec![0, 1, 2], one_in: 1, deaths: Deaths::One });
+    run(trial, (3, 4), RING_BYTES, kills);
+}
+
+/// A host dies, and then one that clears up after it.
+pub(crate) fn two_die(trial: &Trial) {
+    let kills = Some(Kills { hosts: vec![0, 1], one_in: 1, deaths: Deaths::InTurn });
     run(trial, (3, 4), RING_BYTES, kills);
 }
 

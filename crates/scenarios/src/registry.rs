@@ -103,6 +103,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "reserver-dies" Crash reservations::a_holder_dies;
     "all-reservers-die" Crash reservations::all_holders_die;
     "reserver-fenced" Crash reservations::a_holder_is_fenced;
+    "host-with-agent-dies" Crash reservations::a_host_with_an_agent_dies;
     "mail" Long mail::short_mail;
     "other-shard" Short shards::a_chunk_of_another_shard;
     "filled-again" Short shards::a_chunk_that_fills_again;
@@ -140,6 +141,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "messages-roomy" Long messages::roomy;
     "listeners" Short messages::listeners_come_and_go;
     "qualification-record" Short qualification::record;
+    "qualification-host-dies" Crash qualification::a_host_dies;
     "regions-owned" Long regions::owned;
     "regions-replicated" Long regions::replicated;
     "regions" Long regions::anything_goes;
@@ -305,11 +307,13 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "deleter-dies" Crash crash::a_deleter_dies;
     "fenced-host-dies" Crash fenced::a_fenced_host_dies;
     "viewer-dies" Crash views::a_viewer_dies;
+    "viewers-clearer-dies" Crash views::who_clears_up_after_a_viewer_dies;
     "viewed-deleter-dies" Crash views::a_deleter_dies;
     "viewed-partition-dies" Crash views::a_host_dies_with_a_viewed_object;
     "viewers-die" Crash views::viewers_die;
     "store-host-dies" Crash expiry::a_host_dies;
     "evictor-dies" Crash eviction::an_evicting_host_dies;
+    "evictor-of-written-dies" Crash eviction::an_evictor_of_a_written_object_dies;
     "mover-dies" Crash compaction::a_mover_dies;
     "giver-dies" Crash give_back::a_giver_dies;
     "transactions" Long several::anything_goes;
@@ -319,6 +323,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "transactors-die" Crash several::all_die;
     "transactor-fenced" Crash several::a_host_is_fenced;
     "fenced-transactors-die" Crash several::all_die_after_a_fence;
+    "transaction-openers-die" Crash several::openers_die;
     "giver-of-the-last-chunk-dies" Crash give_back::a_giver_of_the_last_chunk_dies;
     "filler-dies" Crash shards::who_fills_a_chunk_again_dies;
     "page-two-die" Crash pages::crash::two_die;
@@ -354,6 +359,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "region-host-fenced" Crash regions::a_host_is_fenced;
     "drainer-dies" Crash epochs::a_drainer_dies;
     "messages-host-dies" Crash messages::a_host_dies;
+    "messages-two-die" Crash messages::two_die;
     "messages-all-die" Crash messages::all_die;
 };
 

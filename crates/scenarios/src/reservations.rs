@@ -110,7 +110,17 @@ pub(crate) const AGENT: Site = Site::new("scenario.agent");
 
 /// An agent that has no seat fills the room past the caches of the host, which publishes it.
 pub(crate) fn filled_by_an_agent(trial: &Trial) {
-    let mut world = World::new(trial, &Setup { joined: 2, ..Setup::small(3) });
+    fill_by_an_agent(trial, None).finish();
+}
+
+/// The same, and that host dies.
+pub(crate) fn a_host_with_an_agent_dies(trial: &Trial) {
+    let kills = Some(Kills { hosts: vec![0], one_in: 1, deaths: Deaths::One });
+    finish_and_read(&mut fill_by_an_agent(trial, kills), &["a"]);
+}
+
+fn fill_by_an_agent(trial: &Trial, kills: Option<Kills>) -> World {
+    let mut world = World::new(trial, &Setup { joined: 2, kills, ..Setup::small(3) });
     let agent = world.simulation.memory(2);
     world.client(0, move |host, scribe| {
         for tag in [HALF, 7 + HALF] {
@@ -134,7 +144,7 @@ pub(crate) fn filled_by_an_agent(trial: &Trial) {
         perform(host, scribe, "a", Get);
     });
     world.client(1, |host, scribe| (0..3).for_each(|_| perform(host, scribe, "a", Get)));
-    world.finish();
+    world
 }
 
 /// Clients of all hosts reserve, fill and publish, while others do anything.

@@ -11,9 +11,9 @@ use tombolo_verify::serializability::{Condition, check};
 use tombolo_verify::transactions::{Operation, Recorder, Session};
 
 use crate::aims::aimed_at;
-use crate::crash::{living_or_joined, read_and_leave, width_for_fences};
+use crate::crash::{expect_no_help, living_or_joined, read_and_leave, width_for_fences};
 use crate::operations::{tag, value};
-use crate::world::{Host, Setup, World, is_out};
+use crate::world::{Host, Setup, World, is_out, try_join};
 
 const KEYS: [&str; 4] = ["a", "b", "c", "d"];
 
@@ -282,6 +282,48 @@ pub(crate) fn two_die(trial: &Trial) {
 pub(crate) fn all_die(trial: &Trial) {
     let (world, book) = begin(trial, &dying(&[0, 1, 2], Deaths::Together));
     end(world, &book);
+}
+
+/// Hosts open the pod one after the other, each when the last one is dead, and die in the middle of
+/// transactions, or while they end those of the last one.
+pub(crate) fn openers_die(trial: &Trial) {
+    let kills = Some(Kills { hosts: vec![0, 1, 2], one_in: 1, deaths: Deaths::InTurn });
+    let mut world = World::new(trial, &Setup { joined: 0, kills, ..setup(4) });
+    let (book, through) = (Book::default(), Rc::new(Cell::new(0)));
+    for number in 0..3 {
+        let (book, through) = (book.clone(), Rc::clone(&through));
+        world.thread(number, move |memory| {
+            let _through = Through(Rc::clone(&through));
+            while through.get() < number {
+                memory.pause();
+            }
+            match try_join(memory.clone()) {
+                Ok(host) => {
+                    Client::new(&host, &book).run();
+                    host.leave().unwrap();
+                }
+                Err(error) => expect_no_help(&memory, &error),
+            }
+        });
+    }
+    world.finish();
+    match try_join(world.simulation.memory(3)) {
+        Ok(host) => {
+            look(&host, &book, &|| ());
+            book.check();
+            read_and_leave(&mut world, &[host], &[]);
+        }
+        Err(error) => expect_no_help(&world.simulation.memory(3), &error),
+    }
+}
+
+/// Counts a thread when it is through, or dead.
+struct Through(Rc<Cell<usize>>);
+
+impl Drop for Through {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() + 1);
+    }
 }
 
 fn fencer(world: &mut World) {

@@ -250,6 +250,24 @@ pub(crate) fn a_viewer_dies(trial: &Trial) {
     finish_and_read(&mut world, &["a", "b"]);
 }
 
+/// A host dies that views an object, and then one that clears up after it.
+pub(crate) fn who_clears_up_after_a_viewer_dies(trial: &Trial) {
+    let kills = Some(Kills { hosts: vec![1, 0], one_in: 1, deaths: Deaths::InTurn });
+    let setup = Setup { kills, chunks: 8, local: Some(NO_LOCAL), ..Setup::roomy(3) };
+    let mut world = World::new(trial, &setup);
+    let scribe = world.scribe();
+    perform(&*world.hosts[2], &scribe, "a", Create(HALF));
+    world.client(1, |host, scribe| (0..6).for_each(|_| look(host, scribe, "a").unwrap()));
+    for (host, tag) in [(0, 7), (2, 70)] {
+        world.client(host, move |host, scribe| {
+            for round in 0..3 {
+                perform(host, scribe, "a", Put(tag * (1 + round) + HALF));
+            }
+        });
+    }
+    finish_and_read(&mut world, &["a"]);
+}
+
 /// A host dies while it writes an object elsewhere, or deletes it, because another one looks at it;
 /// a third one, which has an older value in its caches, clears up.
 pub(crate) fn a_deleter_dies(trial: &Trial) {

@@ -56,7 +56,6 @@ impl<M: Memory> Objects<M> {
         for (number, slots) in quarantined.into_iter().enumerate() {
             self.forget(stay.host, number, slots)?;
         }
-        self.area().drop_cleanups_of(stay);
         if self.area().release(stay) {
             self.upkeep.cleanups.complete(stay);
             self.count(Counter::Recoveries);
