@@ -95,14 +95,12 @@ impl<M: Memory> Messages<M> {
         ears.stays = stays;
     }
 
-    /// The hosts' last stays. A host may have come and died since they were looked at, so the
-    /// numbers count even where no host takes part.
+    /// The hosts' last stays, and whether each takes part, or is about to. A host may have come and
+    /// died since they were looked at. So the numbers count even where no host takes part, and one
+    /// that is about to is told from one that has died.
     fn stays(&self) -> Vec<(u32, bool)> {
-        let members = self.area.membership();
-        let mut stays: Vec<_> =
-            (0..self.places.hosts).map(|host| (self.area.stay_of(host).number, false)).collect();
-        members.hosts().for_each(|host| stays[usize::from(host)].1 = true);
-        stays
+        let stays = (0..self.places.hosts).map(|host| self.area.stay_of(host));
+        stays.map(|stay| (stay.number, self.area.is_member(stay))).collect()
     }
 
     fn receive_from(&self, from: u8, ears: &mut Ears, show: &mut impl FnMut(Received<'_>)) {

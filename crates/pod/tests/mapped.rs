@@ -302,6 +302,29 @@ fn who_joins_an_area_that_is_closed_meanwhile_is_not_in_it() {
     assert_eq!(area.membership().hosts().collect::<Vec<_>>(), [2]);
 }
 
+/// A host died while it cleared up after another one, and was cleared up after first. (Then no host
+/// could go on with the other one, for ever.)
+#[test]
+fn a_host_that_is_cleared_up_after_clears_up_no_more() {
+    let place = place();
+    let pod = create(&place.spec, SMALL).unwrap();
+    let area = area(&pod);
+    let stays = [0, 1, 2].map(|_| {
+        let (_, enrolment, _) = join(&pod);
+        enrolment.ready(pod.memory()).unwrap();
+        enrolment.stay()
+    });
+    let ends = |number: usize| {
+        area.fence(stays[number]);
+        area.note_gone(stays[number]);
+    };
+    ends(0);
+    assert!(area.begin_cleanup(stays[0], 1));
+    ends(1);
+    assert!(area.begin_cleanup(stays[1], 2) && area.release(stays[1]));
+    assert!(area.begin_cleanup(stays[0], 2) && area.release(stays[0]));
+}
+
 /// Areas are opened, closed and cleared up by themselves: the hosts that take part in one know
 /// nothing of the other.
 #[test]

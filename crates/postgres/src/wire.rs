@@ -40,7 +40,7 @@ impl Wire {
         &mut self.context
     }
 
-    /// The next message; `None` at the end of the connection. What is to be sent is sent before.
+    /// The next message; `None` at the end of the connection. Replies that wait are sent before.
     ///
     /// # Errors
     /// Of the connection; that it is no message, or too long.

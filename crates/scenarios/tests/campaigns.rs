@@ -26,6 +26,8 @@ const ONCE_WRONG: &[(&str, u64, &str, u32, u32, Fate)] = &[
     ("several-die", 92, "objects.event.move", 1, 2, Fate::Some),
     ("openers-die", 119, "objects.event.generation", 3, 4, Fate::One),
     ("dies-again", 75, "pod.mail.more", 1, 3, Fate::Written),
+    ("messages-host-dies", 276, "messages.receive.invalidate", 1, 3, Fate::Lost),
+    ("messages-two-die", 466, "messages.clear.audience", 2, 2, Fate::Written),
 ];
 
 #[test]

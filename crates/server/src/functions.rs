@@ -23,10 +23,11 @@ pub(crate) struct Library {
 pub(crate) struct Libraries(pub(crate) BTreeMap<String, Library>);
 
 impl Libraries {
-    /// A function, and the library that declares it.
+    /// A function, and the library that declares it. Its name counts in any case.
     pub(crate) fn function(&self, name: &str) -> Option<(&Library, &Declared)> {
         self.0.values().find_map(|library| {
-            let function = library.functions.iter().find(|function| function.name == name)?;
+            let is_it = |function: &&Declared| function.name.eq_ignore_ascii_case(name);
+            let function = library.functions.iter().find(is_it)?;
             Some((library, function))
         })
     }

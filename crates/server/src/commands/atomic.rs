@@ -48,6 +48,9 @@ impl Context<'_> {
             return Ok(None);
         }
         if matches!(outcome, Some(Ok(_))) {
+            if done.flushed {
+                shared.tell_change(b"", id);
+            }
             done.notes.iter().for_each(|(name, notes)| tracking::tell(name, notes, id, shared));
             // Their lengths were checked, and the step is done.
             done.messages.iter().for_each(|message| _ = pubsub::send(shared, message));

@@ -47,7 +47,8 @@ fn call(context: &mut Context<'_>, args: &[Bytes], read_only: bool) -> Outcome {
         let text = "ERR Can not execute a script with write flag using *_ro command.";
         return Err(Failure::new(text));
     }
-    let code = Code { name: &name_of(&library.text), text: &library.text, function: Some(&name) };
+    let code =
+        Code { name: &name_of(&library.text), text: &library.text, function: Some(&function.name) };
     run(context, &code, &args[2..], writes_nothing)
 }
 

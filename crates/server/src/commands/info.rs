@@ -9,8 +9,7 @@ use bytes::Bytes;
 use super::table::COMMANDS;
 use super::{Context, Failure, Outcome, REDIS_VERSION, is};
 use crate::reply::Reply;
-use crate::store::InfoSection;
-use crate::store::Store;
+use crate::store::{InfoSection, Store};
 use crate::subscriptions::Kind;
 
 /// Sections that are shown only if they are asked for, by name or by `all`.

@@ -132,20 +132,29 @@ pub(super) fn dbsize(context: &mut Context<'_>, _: &[Bytes]) -> Outcome {
 }
 
 pub(super) fn flushall(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
-    let all = context.view.unwrap_or(&*context.shared.store);
-    flush(context, args, all)
+    flush(args, context.view.unwrap_or(&*context.shared.store))?;
+    flushed(context)
 }
 
 pub(super) fn flushdb(context: &mut Context<'_>, args: &[Bytes]) -> Outcome {
-    flush(context, args, &context.store())
+    flush(args, &context.store())?;
+    flushed(context)
 }
 
-fn flush(context: &Context<'_>, args: &[Bytes], flushed: &dyn Store) -> Outcome {
+fn flush(args: &[Bytes], flushed: &dyn Store) -> Result<(), Failure> {
     if args[1..].iter().any(|arg| !is(arg, "async") && !is(arg, "sync")) || args.len() > 2 {
         return Err(Failure::syntax());
     }
-    patiently(|| flushed.clear())?;
-    context.shared.tell_change(b"", context.session.client.id);
+    Ok(patiently(|| flushed.clear())?)
+}
+
+/// Tells that all keys have changed; within a step, when that is done.
+fn flushed(context: &mut Context<'_>) -> Outcome {
+    if context.view.is_some() {
+        context.step.flushed = true;
+    } else {
+        context.shared.tell_change(b"", context.session.client.id);
+    }
     Ok(Reply::OK)
 }
 

@@ -60,6 +60,8 @@ struct Step {
     messages: Vec<Message>,
     /// The notes of each command that is through.
     notes: Vec<(&'static str, Vec<Note>)>,
+    /// All keys of a database, or of all, were removed.
+    flushed: bool,
 }
 
 /// A message that a client publishes.

@@ -15,11 +15,20 @@ pub(crate) struct Redis {
 }
 
 impl Redis {
-    /// `None` where it is not installed.
+    /// `None` where it is not installed, which is said.
     pub(crate) fn start() -> Option<Self> {
         // Another program may take the port that was free.
-        let mut tries = (0..10).map(|_| Self::try_start());
-        tries.find_map(|started| started.map_or(Some(None), |redis| redis.map(Some)))?
+        for _ in 0..10 {
+            match Self::try_start() {
+                Some(Some(redis)) => return Some(redis),
+                Some(None) => {}
+                None => {
+                    eprintln!("there is no redis-server to compare with");
+                    return None;
+                }
+            }
+        }
+        panic!("redis-server gets no port");
     }
 
     /// `None` where it is not installed, and `Some(None)` if it does not get the port.
@@ -54,6 +63,15 @@ impl Drop for Redis {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// The server's part of a conversation is a Redis server's, if there is one to compare with.
+pub(crate) fn compare_with_redis(talk: impl Fn(SocketAddr) -> Vec<String>) {
+    let Some(redis) = Redis::start() else { return };
+    let server = server(|_| ());
+    let (here, there) = (talk(server.local_addr()), talk(redis.address));
+    here.iter().zip(&there).for_each(|(here, there)| assert_eq!(here, there));
+    assert_eq!(here.len(), there.len());
 }
 
 /// Numbers without a pattern that matters, the same in each run.
@@ -235,10 +253,7 @@ fn is_known(words: &[&str], queued: &[&str], here: &str, there: &str) -> bool {
 
 #[test]
 fn replies_are_those_of_a_redis_server() {
-    let Some(redis) = Redis::start() else {
-        eprintln!("there is no redis-server to compare with");
-        return;
-    };
+    let Some(redis) = Redis::start() else { return };
     let server = server(|_| ());
     let mut clients = [Client::of(&server), Client::to(redis.address)];
     let mut dice = Dice(42);
@@ -298,10 +313,7 @@ impl Witness {
 /// Events are those of a Redis server, in their order.
 #[test]
 fn events_are_those_of_a_redis_server() {
-    let Some(redis) = Redis::start() else {
-        eprintln!("there is no redis-server to compare with");
-        return;
-    };
+    let Some(redis) = Redis::start() else { return };
     let server = server(|_| ());
     let addresses = [server.local_addr(), redis.address];
     let mut clients = addresses.map(Client::to);
@@ -345,10 +357,7 @@ fn events_are_those_of_a_redis_server() {
 /// Values that one has dumped are restored by the other: numbers and compressed text, too.
 #[test]
 fn values_go_to_a_redis_server_and_back() {
-    let Some(redis) = Redis::start() else {
-        eprintln!("there is no redis-server to compare with");
-        return;
-    };
+    let Some(redis) = Redis::start() else { return };
     let server = server(|_| ());
     let mut clients = [Client::of(&server), Client::to(redis.address)];
     let texts = ["", "12", "-300", "70000", "5000000000", "hello"].map(str::to_owned);

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use crate::against_redis::Redis;
+use crate::against_redis::{Redis, compare_with_redis};
 use crate::client::{Client, request, server};
 
 const BOOKS: &str = "#!lua name=books
@@ -47,6 +47,7 @@ const CONVERSATION: &[&str] = &[
     "FCALL count 3 a",
     "FCALL none 0",
     "FCALL sing 0",
+    "FCALL SING 0",
     "FUNCTION LIST LIBRARYNAME songs",
     "FUNCTION LIST LIBRARYNAME so* WITHCODE",
     "FUNCTION LIST LIBRARYNAME",
@@ -94,14 +95,13 @@ fn talk(address: SocketAddr) -> Vec<String> {
 
 #[test]
 fn functions_are_those_of_a_redis_server() {
-    let Some(redis) = Redis::start() else {
-        eprintln!("there is no redis-server to compare with");
-        return;
-    };
+    compare_with_redis(talk);
+}
+
+#[test]
+fn libraries_go_to_a_redis_server_and_back() {
+    let Some(redis) = Redis::start() else { return };
     let server = server(|_| ());
-    for (here, there) in talk(server.local_addr()).iter().zip(talk(redis.address)) {
-        assert_eq!(*here, there);
-    }
     // One restores a dump of the other.
     let mut clients = [Client::of(&server), Client::to(redis.address)];
     for from in 0..2 {

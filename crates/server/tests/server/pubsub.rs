@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::against_redis::Redis;
+use crate::against_redis::compare_with_redis;
 use crate::client::{Client, request, server};
 
 /// Requests of clients A to C, and the clients that get something then, once for each letter.
@@ -83,16 +83,7 @@ fn talk(address: SocketAddr) -> Vec<String> {
 
 #[test]
 fn messages_are_those_of_a_redis_server() {
-    let Some(redis) = Redis::start() else {
-        eprintln!("there is no redis-server to compare with");
-        return;
-    };
-    let server = server(|_| ());
-    // The order of a set is a server's own choice, also here where both names match.
-    let here = talk(server.local_addr());
-    for (here, there) in here.iter().zip(talk(redis.address)) {
-        assert_eq!(*here, there);
-    }
+    compare_with_redis(talk);
 }
 
 /// The messages of one publisher come in their order, to clients that read while they are sent and

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use crate::against_redis::Redis;
+use crate::against_redis::compare_with_redis;
 use crate::client::{Client, request, server};
 
 /// Requests of clients A to C, and the clients that get something then, once for each letter.
@@ -105,15 +105,23 @@ fn talk(address: SocketAddr) -> Vec<String> {
 
 #[test]
 fn invalidations_are_those_of_a_redis_server() {
-    let Some(redis) = Redis::start() else {
-        eprintln!("there is no redis-server to compare with");
-        return;
-    };
+    compare_with_redis(talk);
+}
+
+/// All keys are told to have changed when a transaction has removed them, and not before.
+#[test]
+fn a_flush_in_a_transaction_is_told_at_its_end() {
     let server = server(|_| ());
-    let here = talk(server.local_addr());
-    for (here, there) in here.iter().zip(talk(redis.address)) {
-        assert_eq!(*here, there);
+    let [mut told, mut other] = [(); 2].map(|()| Client::of(&server));
+    told.ask("HELLO 3");
+    told.ask("CLIENT TRACKING on BCAST");
+    for (command, reply) in
+        [("MULTI", "+OK"), ("FLUSHALL", "+QUEUED"), ("INCR n", "+QUEUED"), ("EXEC", "*2")]
+    {
+        assert!(other.ask(command).starts_with(reply), "{command}");
     }
+    assert_eq!(told.reply(), ">2\r\n$10\r\ninvalidate\r\n_\r\n");
+    assert_eq!(told.reply(), ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nn\r\n");
 }
 
 /// A client of RESP2 has another connection told.
