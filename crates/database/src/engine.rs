@@ -296,6 +296,16 @@ pub trait Transaction {
         each: &mut EachRow<'_>,
     ) -> Result<(), TxError>;
 
+    /// Looks whether all that was read is still of one state. An engine may find that out at the
+    /// commit alone: then whatever is told of a transaction before, such as an error that its rows
+    /// have led to, is to be validated first. Others have nothing to do.
+    ///
+    /// # Errors
+    /// A conflict, if not.
+    fn validate(&mut self) -> Result<(), TxError> {
+        Ok(())
+    }
+
     /// Commits. When it returns others see the changes; they are durable when the commit's epoch
     /// is.
     ///

@@ -148,6 +148,10 @@ impl Transaction for ToyTx<'_> {
         Ok(())
     }
 
+    fn validate(&mut self) -> Result<(), TxError> {
+        self.engine.meet_conflict()
+    }
+
     fn commit(mut self) -> Result<Commit, TxError> {
         self.engine.meet_conflict()?;
         self.before = std::mem::take(&mut self.rows);
@@ -376,6 +380,24 @@ fn rows_of_another_type_and_values_that_do_not_fit_are_refused() {
     assert_eq!(refused.unwrap_err().to_string(), "table `accounts` has no index `by_age`");
     let other = Database::new(Toy::default(), catalog(), SystemClock::default(), settings());
     assert!(matches!(other, Err(SchemaError::RowType { .. })));
+}
+
+/// A closure may give up over rows of two states, where the engine finds that out later: then it
+/// runs again, and only what it says of rows of one state is told.
+#[test]
+fn an_error_of_a_closure_counts_when_its_rows_are_valid() {
+    let (database, table) = database();
+    let mut runs = 0;
+    let told = database.read(|tx| {
+        table.get(tx, &(0_u32, 3_i64))?;
+        runs += 1;
+        if runs == 1 {
+            database.engine().conflicts.store(1, Ordering::Relaxed);
+        }
+        Err::<(), TxError>(TxError::Failed(format!("run {runs}")))
+    });
+    assert_eq!(told.unwrap_err().to_string(), "run 2");
+    assert_eq!(database.metrics().lock_aborts, 1);
 }
 
 #[derive(Clone, Debug)]

@@ -235,6 +235,7 @@ impl<'a, W: Workload, E: Engine, C: Fn() -> u64> Driver<'a, W, E, C> {
         let mut transaction = self.engine.begin(worker.number);
         let outcome = self.workload.run(&mut worker.state, &current.input, &mut transaction)?;
         let Outcome::Commit { effect } = outcome else {
+            transaction.validate()?;
             transaction.abort();
             worker.stats.kinds[current.kind].rollbacks += 1;
             return Ok(Step::RolledBack);

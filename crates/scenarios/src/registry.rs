@@ -126,10 +126,14 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "tigon-checkpointed" Long database_deaths::checkpointed;
     "tigon-hosts-meet" Long transactions::tigon_meets;
     "ds2pl-hosts-meet" Long transactions::ds2pl_meets;
+    "object-database-logged" Long transactions::durable::all_live;
+    "object-database-hosts-meet" Long transactions::objects_meet;
     "queues-of-two" Short queues::two_hosts;
     "queues" Long queues::all_ask_each_other;
     "ds2pl-logs" Long branches::ds2pl;
     "sundial-logs" Long branches::sundial;
+    "object-database-two-clients" Long transactions::objects_two_clients;
+    "object-database" Long transactions::objects;
     "ds2pl-two-clients" Long transactions::ds2pl_two_clients;
     "ds2pl" Long transactions::ds2pl;
     "sundial-two-clients" Long transactions::sundial_two_clients;
@@ -343,6 +347,9 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "tigon-checkpoint-dies" Crash database_deaths::all_die_while_checkpointed;
     "tigon-member-dies" Crash transactions::tigon_host_dies;
     "tigon-lister-dies" Crash transactions::tigon_lister_dies;
+    "object-database-member-dies" Crash transactions::objects_host_dies;
+    "object-database-host-dies" Crash transactions::durable::a_host_dies;
+    "object-database-all-die" Crash transactions::durable::all_die;
     "ds2pl-member-dies" Crash transactions::ds2pl_host_dies;
     "sundial-member-dies" Crash transactions::sundial_host_dies;
     "epochs-end" Short epochs::epochs_end;
@@ -384,6 +391,7 @@ pub(crate) fn all_sites() -> impl Iterator<Item = Site> {
         tombolo_pagecache::SITES,
         tombolo_database::SITES,
         tombolo_tigon::SITES,
+        tombolo_object_database::SITES,
         tombolo_shared_nothing::SITES,
         tombolo_regions::SITES,
         tombolo_messages::SITES,

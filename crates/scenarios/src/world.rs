@@ -55,8 +55,8 @@ pub(crate) const PARTITION: Local = Local { copies: 2 << 10, partition: 2 << 10 
 /// that hands one over may have been given up on, and a checksum tells.
 fn contended(layout: &Layout) -> Vec<Lines> {
     let windows = layout.windows();
-    let undo = layout.areas.iter().map(|area| {
-        let areas = Geometry::within(layout, area).expect("planned by `plan_layout`").areas();
+    let undo = areas_of_objects(layout).map(|(_, geometry)| {
+        let areas = geometry.areas();
         Lines::covering(areas.undo, areas.use_rings.offset() - areas.undo.offset())
     });
     undo.chain([Lines::covering(LnrAddr::new(windows.start), windows.bytes)]).collect()
@@ -259,12 +259,21 @@ fn places(layout: &Layout) -> Places {
     let tables = lnr.into_iter().fold(tables, |places, Table { name, part, count }| {
         places.lnr(name, LnrAddr::new(part.start), part.bytes, count)
     });
-    layout.areas.iter().fold(tables, |places, area| area_places(layout, area, places))
+    areas_of_objects(layout).fold(tables, |places, area| area_places(layout, area, places))
 }
 
-fn area_places(layout: &Layout, area: &AreaLayout, places: Places) -> Places {
+/// The areas for objects or pages.
+fn areas_of_objects(layout: &Layout) -> impl Iterator<Item = (&AreaLayout, Geometry)> {
+    let areas = layout.areas.iter();
+    areas.filter_map(|area| Some((area, Geometry::within(layout, area).ok()?)))
+}
+
+fn area_places(
+    layout: &Layout,
+    (area, geometry): (&AreaLayout, Geometry),
+    places: Places,
+) -> Places {
     let (own, hosts) = (layout.area_places(area), layout.hosts);
-    let geometry = Geometry::within(layout, area).expect("planned by `plan_layout`");
     let areas = geometry.areas();
     let tellers = if geometry.use_ring_bytes > 0 { hosts } else { 0 };
     let places = places

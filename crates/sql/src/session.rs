@@ -483,6 +483,7 @@ impl<'d, E: Engine> Session<'d, E> {
         loop {
             let catalog = Arc::clone(&self.open.as_ref().expect("it is open").catalog);
             let done = inner(self, &mut work, &catalog);
+            let done = work.validated(done);
             let open = self.open.as_mut().expect("it is open");
             match done {
                 // The client has seen nothing of the transaction: it can begin again.
@@ -521,7 +522,12 @@ impl<'d, E: Engine> Session<'d, E> {
         let mut retry = 0;
         loop {
             let mut work = self.db.begin(&worker);
-            let done = inner(self, &mut work).and_then(|result| {
+            // A result is validated by the commit.
+            let done = match inner(self, &mut work) {
+                Err(error) => work.validated(Err(error)),
+                done => done,
+            };
+            let done = done.and_then(|result| {
                 let commit = work.into_inner().commit_boxed()?;
                 Ok((result, commit))
             });

@@ -74,6 +74,17 @@ impl<'e> Work<'e> {
         self.tx
     }
 
+    /// The outcome of a statement; a conflict instead, if it has read rows of several states.
+    pub(crate) fn validated<R>(&mut self, done: Result<R>) -> Result<R> {
+        match done {
+            Err(error) if error.is_conflict() => Err(error),
+            done => {
+                self.tx.validate()?;
+                done
+            }
+        }
+    }
+
     /// Where the list of changes stands.
     pub(crate) fn mark(&self) -> usize {
         self.undo.len()

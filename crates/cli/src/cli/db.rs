@@ -14,8 +14,8 @@ use crate::output::Format;
 pub(super) const TPCC: &str = "\
 TPC-C, in full or as published with Tigon, over hosts that are processes.
 
-All rows are at home on some host, in that host's own memory. Hosts load their warehouses, warm up, and \
-are measured. Then the consistency conditions of clause 3.3.2 are checked: 1 to 10 and 12 of TPC-C, and \
+Hosts load their warehouses, warm up, and are measured. With most engines all rows are at home on some \
+host, in that host's own memory; with `objects` they are in the pod. Then the consistency conditions of clause 3.3.2 are checked: 1 to 10 and 12 of TPC-C, and \
 of TPC-C as published those that it keeps. The exit code is 3 if one is violated.
 
 The two variants have two names in reports, and are not to be compared: `TPC-C as published` does less.";
@@ -25,7 +25,7 @@ Examples:
   tombolo bench tpcc --hosts 2 --warehouses 4
   tombolo bench tpcc --as-published --remote 60/90 --moved-in --seconds 30
   tombolo bench tpcc --durability epoch --log /var/tmp/tpcc --format json
-  tombolo bench tpcc --small --remote 60/90 --compare sundial,ds2pl";
+  tombolo bench tpcc --small --remote 60/90 --compare objects,sundial";
 
 pub(super) const YCSB_TXN: &str = "\
 YCSB with transactions of ten operations, over hosts that are processes.
@@ -46,7 +46,8 @@ Of 100 transactions about two customers, --cross have the second one in another 
 const DB: &str = "\
 Databases: create, look at, check, recover, dump and load them.
 
-The rows of a database lie in the own memory of its hosts while they run. All hosts come, run and leave \
+The rows of a database lie in the own memory of its hosts while they run, or in the pod with the engine \
+`objects`. All hosts come, run and leave \
 together, and a death ends the database until it is recovered. The directory of its log lasts: \
 a checkpoint, and a log of each host. So these commands work on that directory, while no host runs; \
 they say so if one does. The pod is where hosts meet: `db recover` makes it anew.
@@ -59,6 +60,7 @@ Examples:
   tombolo bench smallbank --pod /dev/shm/bank --log /var/tmp/bank
   tombolo db create /dev/shm/shop --schema shop.toml --partitions 8 --log /var/tmp/shop
   tombolo db create /dev/shm/sql --sql --hosts 1 --log /var/tmp/sql
+  tombolo db create /dev/shm/sql2 --sql --engine objects --hosts 1 --log /var/tmp/sql2
   tombolo db info --log /var/tmp/bank
   tombolo db check --log /var/tmp/bank
   tombolo db recover /dev/shm/bank --log /var/tmp/bank";
@@ -80,6 +82,9 @@ pub(crate) enum EngineKind {
     /// Rows at home on hosts, shared while others use them; one host makes all of a transaction's
     /// changes.
     Tigon,
+    /// Rows are objects of the pod, and any host runs any transaction on any row; reads are
+    /// optimistic.
+    Objects,
     /// Sundial+: rows stay at home; logical leases, and two-phase commit by messages. As published
     /// it does not keep others from inserting rows into a range that a transaction has read.
     Sundial,
@@ -174,7 +179,7 @@ pub(crate) struct TransactionArgs {
     /// Coherent memory (SCR): shared rows take some 50 bytes of it each.
     #[arg(long, value_name = "SIZE", default_value = "200MiB", value_parser = size)]
     pub(crate) scr: u64,
-    /// Memory for shared rows and log buffers (LNR); what the workload needs, unless given.
+    /// Memory for rows in the pod and for log buffers (LNR); what the workload needs, unless given.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) size: Option<u64>,
     /// Decides on rows and transactions.
@@ -286,13 +291,16 @@ pub(crate) enum TablesFrom {
     Smallbank,
 }
 
-/// The memory sizes of a database's pod.
+/// The pod of a database: its engine, and how much memory it takes.
 #[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct DbSizes {
+pub(crate) struct DbPodArgs {
+    /// The engine that runs transactions in it.
+    #[arg(long, value_enum, default_value = "tigon", value_name = "ENGINE")]
+    pub(crate) engine: EngineKind,
     /// Coherent memory (SCR).
     #[arg(long, value_name = "SIZE", default_value = "200MiB", value_parser = size)]
     pub(crate) scr: u64,
-    /// Memory for shared rows and log buffers (LNR); what the workload needs, unless given.
+    /// Memory for rows in the pod and for log buffers (LNR); what the workload needs, unless given.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) size: Option<u64>,
 }
@@ -339,7 +347,7 @@ pub(crate) struct DbCreateArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
     #[command(flatten)]
-    pub(crate) sizes: DbSizes,
+    pub(crate) pod: DbPodArgs,
 }
 
 #[derive(Debug, Args)]
@@ -366,7 +374,7 @@ pub(crate) struct DbRecoverArgs {
     #[command(flatten)]
     pub(crate) log: DbLogArgs,
     #[command(flatten)]
-    pub(crate) sizes: DbSizes,
+    pub(crate) pod: DbPodArgs,
     /// How the result is written.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
@@ -393,7 +401,7 @@ pub(crate) struct DbLoadArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) from: PathBuf,
     #[command(flatten)]
-    pub(crate) sizes: DbSizes,
+    pub(crate) pod: DbPodArgs,
 }
 
 #[derive(Debug, Args)]

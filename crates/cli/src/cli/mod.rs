@@ -24,9 +24,9 @@ pub(crate) use bench::{
     RespArgs, Scheme, TraceArgs, WorkerArgs, YcsbArgs,
 };
 pub(crate) use db::{
-    DbCommand, DbCreateArgs, DbDumpArgs, DbInfoArgs, DbLoadArgs, DbLogArgs, DbRecoverArgs, DbSizes,
-    DbSoakArgs, DbWorkerArgs, EngineKind, LogMode, Remote, SmallBankArgs, SmallBankScale,
-    TablesFrom, TpccArgs, TpccScale, TransactionArgs, YcsbTxnArgs, YcsbTxnScale,
+    DbCommand, DbCreateArgs, DbDumpArgs, DbInfoArgs, DbLoadArgs, DbLogArgs, DbPodArgs,
+    DbRecoverArgs, DbSoakArgs, DbWorkerArgs, EngineKind, LogMode, Remote, SmallBankArgs,
+    SmallBankScale, TablesFrom, TpccArgs, TpccScale, TransactionArgs, YcsbTxnArgs, YcsbTxnScale,
 };
 pub(crate) use hosts::{LoadArgs, MountArgs, ServeArgs, UpArgs};
 pub(crate) use pod::{

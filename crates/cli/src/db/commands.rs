@@ -23,8 +23,8 @@ use super::soak;
 use super::store::{Store, misshapen, violations};
 use super::tables::{Tables, read_schema};
 use crate::cli::{
-    DbCommand, DbCreateArgs, DbDumpArgs, DbInfoArgs, DbLoadArgs, DbLogArgs, DbRecoverArgs, DbSizes,
-    EngineKind, SmallBankScale, TablesFrom, TpccScale, YcsbTxnScale,
+    DbCommand, DbCreateArgs, DbDumpArgs, DbInfoArgs, DbLoadArgs, DbLogArgs, DbPodArgs,
+    DbRecoverArgs, SmallBankScale, TablesFrom, TpccScale, YcsbTxnScale,
 };
 use crate::output::{self, PROBLEMS, pairs, say, table};
 
@@ -53,7 +53,7 @@ fn create(args: &DbCreateArgs) -> Result<()> {
         (None, Some(file)) => setting_of_file(args, file)?,
         _ => bail!("give one of --tables-from, --schema and --sql"),
     };
-    make(&args.spec, &args.log, &setting, &args.sizes, |store| {
+    make(&args.spec, &args.log, &setting, &args.pod, |store| {
         store.populate(&setting)?;
         Ok(None)
     })
@@ -115,7 +115,7 @@ fn make(
     spec: &PodSpec,
     log: &Path,
     setting: &Setting,
-    sizes: &DbSizes,
+    pod: &DbPodArgs,
     fill: impl FnOnce(&Store) -> Result<Option<u64>>,
 ) -> Result<()> {
     let store = Store::at_rest(log)?;
@@ -124,7 +124,7 @@ fn make(
         "{} is not empty; give another directory, or empty it",
         log.display()
     );
-    drop(create_pod(spec, setting, sizes)?);
+    drop(create_pod(spec, setting, pod)?);
     let rows = fill(&store)?;
     let rows = rows.map_or_else(String::new, |rows| format!(" with {rows} rows"));
     say(format!(
@@ -135,9 +135,9 @@ fn make(
     ))
 }
 
-fn create_pod(spec: &PodSpec, setting: &Setting, sizes: &DbSizes) -> Result<Pod<Mapped>> {
-    let bytes = (sizes.scr, sizes.size, setting.row_bytes());
-    EngineKind::Tigon.create_pod(spec, &setting.shape(), bytes)
+fn create_pod(spec: &PodSpec, setting: &Setting, pod: &DbPodArgs) -> Result<Pod<Mapped>> {
+    let bytes = (pod.scr, pod.size, setting.row_bytes());
+    pod.engine.create_pod(spec, &setting.shape(), bytes)
 }
 
 /// The report on a database: its setting, its epochs, its log and its tables.
@@ -280,7 +280,7 @@ fn recover(args: &DbRecoverArgs) -> Result<ExitCode> {
     let mut findings = Findings::of(&setting, &recovered)?;
     // A directory with problems stays as it is, to be looked at.
     if findings.problems.is_empty() {
-        drop(create_pod(&args.spec, &setting, &args.sizes)?);
+        drop(create_pod(&args.spec, &setting, &args.pod)?);
         recovered.close(store.directory())?;
         findings.removed_files = Some(store.checkpoint(&recovered)?);
     }
@@ -379,7 +379,7 @@ fn load(args: &DbLoadArgs) -> Result<()> {
         rows.len(),
         head.rows
     );
-    make(&args.spec, &args.log, &head.setting, &args.sizes, |store| {
+    make(&args.spec, &args.log, &head.setting, &args.pod, |store| {
         store.fill(&head.setting, rows.into_iter().map(Ok)).map(Some)
     })
 }

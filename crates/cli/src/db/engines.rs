@@ -1,10 +1,11 @@
 //! The engines that the command knows.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use tombolo::PodSpec;
 use tombolo_database::hosts::{DatabaseShape, PodEngine, recreate_pod};
 use tombolo_memory::Mapped;
-use tombolo_pod::{Kind, Pod};
+use tombolo_object_database::ObjectDatabase;
+use tombolo_pod::{Kind, Pod, inspect};
 use tombolo_shared_nothing::{Ds2pl, Sundial};
 use tombolo_tigon::Tigon;
 
@@ -16,6 +17,10 @@ macro_rules! with_engine {
         match $kind {
             $crate::cli::EngineKind::Tigon => {
                 type $engine = tombolo_tigon::Tigon<tombolo_memory::Mapped>;
+                $body
+            }
+            $crate::cli::EngineKind::Objects => {
+                type $engine = tombolo_object_database::ObjectDatabase<tombolo_memory::Mapped>;
                 $body
             }
             $crate::cli::EngineKind::Sundial => {
@@ -32,29 +37,46 @@ macro_rules! with_engine {
 pub(crate) use with_engine;
 
 /// Kinds of areas in pods of databases. A pod that has an area of such a kind may be overwritten.
-const KINDS: [Kind; 3] = [Tigon::<Mapped>::KIND, Sundial::<Mapped>::KIND, Ds2pl::<Mapped>::KIND];
+const KINDS: [Kind; 4] = [
+    Tigon::<Mapped>::KIND,
+    ObjectDatabase::<Mapped>::KIND,
+    Sundial::<Mapped>::KIND,
+    Ds2pl::<Mapped>::KIND,
+];
 
 impl EngineKind {
     /// All of them.
-    pub(crate) const ALL: [Self; 3] = [Self::Tigon, Self::Sundial, Self::Ds2pl];
+    pub(crate) const ALL: [Self; 4] = [Self::Tigon, Self::Objects, Self::Sundial, Self::Ds2pl];
+
+    /// The engine of the database in a pod.
+    pub(crate) fn of_pod(spec: &PodSpec) -> Result<Self> {
+        let pod = inspect(spec)?;
+        let has = |kind: Kind| pod.areas().any(|area| area.layout().kind == kind);
+        let found = Self::ALL.into_iter().find(|engine| with_engine!(*engine, E => has(E::KIND)));
+        found.with_context(|| format!("{spec} holds no database; `tombolo db create` makes one"))
+    }
 
     /// Its name in reports.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Tigon => "tigon",
+            Self::Objects => "objects",
             Self::Sundial => "sundial",
             Self::Ds2pl => "ds2pl",
         }
     }
 
-    /// Bytes of LNR that a database takes, whose rows take `row_bytes` where they are shared.
+    /// Bytes of LNR that a database takes, whose rows take `row_bytes` where they are in the pod.
     pub(crate) fn lnr_bytes(self, shape: &DatabaseShape, row_bytes: u64) -> u64 {
         with_engine!(self, E => E::lnr_bytes(shape)) + self.shared(row_bytes)
     }
 
-    /// Only Tigon shares rows.
+    /// Those of rows: Tigon has those in the pod that are shared, and objects are all there.
     fn shared(self, row_bytes: u64) -> u64 {
-        if self == Self::Tigon { row_bytes } else { 0 }
+        match self {
+            Self::Tigon | Self::Objects => row_bytes,
+            Self::Sundial | Self::Ds2pl => 0,
+        }
     }
 
     /// Creates the pod of a database. A pod that is there is overwritten if it holds a database,

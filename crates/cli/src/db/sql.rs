@@ -5,20 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use tombolo_database::hosts::{Attendant, Participation, PodEngine as _};
-use tombolo_database::log::GroupSettings;
+use tombolo_database::hosts::{Attendant, Participation, PodEngine};
+use tombolo_database::log::{GroupSettings, Recovered};
 use tombolo_database::{Engine, Home, TableId, TableSpec, Transaction, TxError};
-use tombolo_memory::Mapped;
 use tombolo_oltp::{Outcome, Seat, Workload};
 use tombolo_postgres::{Config, Password, Server};
 use tombolo_sql::{Settings, SqlDatabase};
-use tombolo_tigon::Tigon;
 
 use super::conditions::{Checked, Found};
+use super::engines::with_engine;
 use super::host::load_own;
 use super::setting::{Chosen, Setting};
 use super::store::Store;
-use crate::cli::SqlArgs;
+use crate::cli::{EngineKind, SqlArgs};
 use crate::output::say;
 use crate::stop::Stop;
 
@@ -96,8 +95,6 @@ fn login(args: &SqlArgs) -> Result<Option<(String, Password)>> {
 /// Serves SQL as one host of a database, until it is told to stop.
 pub(crate) fn serve(args: &SqlArgs) -> Result<()> {
     let stop = Stop::on_signals()?;
-    let login = login(args)?;
-    let trusts = login.is_none();
     let log = args.log.display();
     ensure!(args.log.is_dir(), "there is no directory {log}; `tombolo db create --sql` makes one");
     let store = Store::in_use(&args.log)?;
@@ -106,7 +103,24 @@ pub(crate) fn serve(args: &SqlArgs) -> Result<()> {
         matches!(setting.rows, Chosen::Sql { .. }),
         "the database in {log} was not made for SQL; `tombolo db create --sql` makes one that is"
     );
-    let engine = join(args, &setting, recovered.next)?;
+    let engine = EngineKind::of_pod(&args.pod)?;
+    ensure!(
+        engine != EngineKind::Sundial,
+        "Sundial+ lets rows come into ranges that were read, and SQL is serializable here; create \
+         the pod with another --engine"
+    );
+    with_engine!(engine, E => serve_on::<E>(args, &stop, &store, (&setting, recovered)))
+}
+
+fn serve_on<E: PodEngine>(
+    args: &SqlArgs,
+    stop: &Stop,
+    store: &Store,
+    (setting, recovered): (&Setting, Recovered),
+) -> Result<()> {
+    let login = login(args)?;
+    let trusts = login.is_none();
+    let engine = join::<E>(args, setting, recovered.next)?;
     let attendant = Attendant::start(Arc::clone(&engine));
     load_own(&*engine, &recovered)?;
     if engine.home().0 == Home(0) {
@@ -133,12 +147,12 @@ pub(crate) fn serve(args: &SqlArgs) -> Result<()> {
     Ok(())
 }
 
-fn join(args: &SqlArgs, setting: &Setting, first_epoch: u64) -> Result<Arc<Tigon<Mapped>>> {
+fn join<E: PodEngine>(args: &SqlArgs, setting: &Setting, first_epoch: u64) -> Result<Arc<E>> {
     let how = Participation {
         tables: setting.shape().tables,
         commit: GroupSettings::default(),
         is_logged: true,
         first_epoch,
     };
-    Ok(Arc::new(Tigon::take_part(&args.pod, how)?))
+    Ok(Arc::new(E::take_part(&args.pod, how)?))
 }

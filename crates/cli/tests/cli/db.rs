@@ -141,11 +141,14 @@ fn engines_are_compared_in_turn() {
     ]);
     let results = compared["results"].as_array().unwrap();
     let engines: Vec<&str> = results.iter().map(|r| r["engine"].as_str().unwrap()).collect();
-    assert_eq!(engines, ["tigon", "sundial", "ds2pl"]);
+    assert_eq!(engines, ["tigon", "objects", "sundial", "ds2pl"]);
     for report in results {
-        for positive in ["commits", "messages_per_transaction", "cleaned_lines_per_transaction"] {
+        for positive in ["commits", "cleaned_lines_per_transaction"] {
             assert!(report[positive].as_f64().unwrap() > 0.0, "{positive} in {report}");
         }
+        // Hosts whose rows are objects have nothing to ask each other.
+        let asks = report["messages_per_transaction"].as_f64().unwrap() > 0.0;
+        assert_eq!(asks, report["engine"] != "objects", "{report}");
     }
     assert!(compared["ratios"]["sundial"].as_f64().unwrap() > 0.0, "{compared}");
     let by_use = &results[0]["scr_bytes_by_use"];
@@ -153,12 +156,13 @@ fn engines_are_compared_in_turn() {
     let by_table = results[0]["scr_bytes_by_table"].as_object().unwrap();
     let sum: u64 = by_table.values().map(|bytes| bytes.as_u64().unwrap()).sum();
     assert!(sum > 0 && sum <= results[0]["scr_bytes_used"].as_u64().unwrap(), "{by_table:?}");
-    assert_eq!(results[1]["scr_bytes_used"], 0);
+    assert!(results[1]["scr_bytes_used"].as_u64().unwrap() > 0);
+    assert_eq!(results[2]["scr_bytes_used"], 0);
 }
 
 #[test]
 fn every_engine_keeps_tpccs_conditions_and_recovers() {
-    for engine in ["sundial", "ds2pl"] {
+    for engine in ["objects", "sundial", "ds2pl"] {
         let db = Db::tpcc();
         let (pod, log) = (db.path("pod"), db.log());
         let before = db.rows();
@@ -374,11 +378,13 @@ fn commands_for_databases_at_rest_refuse_one_that_runs() {
 
 #[test]
 fn what_was_acknowledged_outlives_deaths() {
-    let report = json(&["db", "soak", "--kills", "4", "--seed", "3"]);
-    assert_eq!(report["failures"], Value::Array(vec![]), "{report}");
-    let count = |name: &str| report[name].as_u64().unwrap();
-    assert_eq!((count("deaths_of_one") + count("deaths_of_all"), count("recoveries")), (4, 5));
-    assert!(count("acknowledged") > 0 && count("found") >= count("acknowledged"), "{report}");
+    for engine in ["tigon", "objects"] {
+        let report = json(&["db", "soak", "--kills", "4", "--seed", "3", "--engine", engine]);
+        assert_eq!(report["failures"], Value::Array(vec![]), "{report}");
+        let count = |name: &str| report[name].as_u64().unwrap();
+        assert_eq!((count("deaths_of_one") + count("deaths_of_all"), count("recoveries")), (4, 5));
+        assert!(count("acknowledged") > 0 && count("found") >= count("acknowledged"), "{report}");
+    }
 }
 
 #[test]

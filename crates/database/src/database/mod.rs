@@ -214,7 +214,7 @@ impl<E: Engine, C: Clock> Database<E, C> {
 
     fn attempt<R, F: From<TxError>>(
         &self,
-        (done, tx): (Result<R, F>, ReadTx<E::Transaction<'_>>),
+        (done, mut tx): (Result<R, F>, ReadTx<E::Transaction<'_>>),
     ) -> Attempt<R, F> {
         if let Some(conflict) = tx.conflict() {
             self.counters.conflicted(conflict);
@@ -222,10 +222,16 @@ impl<E: Engine, C: Clock> Database<E, C> {
             return Attempt::Conflicted;
         }
         match done {
-            Err(error) => {
-                tx.abort();
-                Attempt::Failed(error)
-            }
+            Err(error) => match tx.validate() {
+                Err(TxError::Conflict(conflict)) => {
+                    self.counters.conflicted(conflict);
+                    Attempt::Conflicted
+                }
+                _ => {
+                    tx.abort();
+                    Attempt::Failed(error)
+                }
+            },
             Ok(result) => match tx.commit() {
                 Ok(commit) => Attempt::Committed(result, commit),
                 Err(error) => match conflict_in(&error) {

@@ -35,6 +35,10 @@ impl<T: Transaction> ReadTx<T> {
         }
     }
 
+    pub(super) fn validate(&mut self) -> Result<(), TxError> {
+        self.inner.validate()
+    }
+
     pub(super) fn abort(self) {
         self.inner.abort();
     }

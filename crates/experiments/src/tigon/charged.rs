@@ -170,6 +170,10 @@ impl<T: Transaction> Transaction for ChargedTx<'_, T> {
         outcome
     }
 
+    fn validate(&mut self) -> Result<(), TxError> {
+        self.tx.validate()
+    }
+
     fn commit(self) -> Result<Commit, TxError> {
         self.tx.commit()
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use tombolo_object_database::ObjectDatabase;
 use tombolo_oltp::Workload;
 use tombolo_oltp::tpcc::{Scale, TpccAsPublished, schema};
 use tombolo_oltp::ycsb::{self, Ycsb, YcsbOptions};
@@ -74,6 +75,8 @@ pub(super) const EPOCH_MS: u32 = 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum System {
     Tigon(Variant),
+    /// Ours, over objects: no paper has it.
+    Objects,
     Sundial(Messages),
     Ds2pl(Messages),
 }
@@ -113,8 +116,11 @@ impl System {
     pub(super) const SUNDIAL: Self = Self::Sundial(Messages::PodAndWorker);
     pub(super) const DS2PL: Self = Self::Ds2pl(Messages::PodAndWorker);
 
-    /// Those that figures compare.
+    /// Those that the paper's figures compare.
     pub(super) const COMPARED: [Self; 3] = [Self::TIGON, Self::SUNDIAL, Self::DS2PL];
+
+    /// Those that figures draw.
+    pub(super) const DRAWN: [Self; 4] = [Self::TIGON, Self::SUNDIAL, Self::DS2PL, Self::Objects];
 
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -127,6 +133,7 @@ impl System {
             Self::NO_DIRTY_BIT => "Tigon without dirty bits",
             Self::NO_NEXT_KEY_LOCKS => "Tigon without next-key locks",
             Self::Tigon(_) => "Tigon",
+            Self::Objects => "rows as objects",
             Self::Sundial(Messages::Network) => "Sundial-NET",
             Self::Sundial(Messages::Pod) => "Sundial-CXL",
             Self::Sundial(Messages::PodAndWorker) => "Sundial+",
@@ -138,7 +145,7 @@ impl System {
 
     fn messages(self) -> Option<Messages> {
         match self {
-            Self::Tigon(_) => None,
+            Self::Tigon(_) | Self::Objects => None,
             Self::Sundial(messages) | Self::Ds2pl(messages) => Some(messages),
         }
     }
@@ -242,6 +249,9 @@ impl Point {
     {
         match self.system {
             System::Tigon(_) => self.run_on::<Tigon<TimedMemory>, W>(settings, workload, tables),
+            System::Objects => {
+                self.run_on::<ObjectDatabase<TimedMemory>, W>(settings, workload, tables)
+            }
             System::Sundial(_) => {
                 self.run_on::<Sundial<TimedMemory>, W>(settings, workload, tables)
             }
@@ -310,7 +320,7 @@ impl Point {
             is_logged: self.is_logged,
             variant: match self.system {
                 System::Tigon(variant) => variant,
-                System::Sundial(_) | System::Ds2pl(_) => Variant::USUAL,
+                System::Objects | System::Sundial(_) | System::Ds2pl(_) => Variant::USUAL,
             },
             message_cost: match messages {
                 Some(Messages::Network) => NETWORK,

@@ -8,6 +8,7 @@ use tombolo_database::log::{GroupCommit, GroupSettings};
 use tombolo_database::{Engine, TableId, TableSpec, TxError};
 use tombolo_host::Host;
 use tombolo_memory::LINE_BYTES;
+use tombolo_object_database::ObjectDatabase;
 use tombolo_pod::{Area, Kind, Layout, Pod};
 use tombolo_shared_nothing::{Protocol, SharedNothing};
 use tombolo_tigon::{KIND, Options, Shape, Tigon, Variant};
@@ -137,6 +138,47 @@ impl Subject for Tigon<TimedMemory> {
             messages: 2 * moves.requests,
             scr_bytes: moves.scr_bytes,
         }
+    }
+}
+
+impl Subject for ObjectDatabase<TimedMemory> {
+    /// Records of written objects get no more SCR than shared rows of other systems.
+    fn layout(plan: &Plan) -> Result<Layout> {
+        let shape = tombolo_object_database::Shape {
+            homes: plan.hosts,
+            partitions: plan.partitions,
+            tables: plan.tables.len() as u16,
+            workers: plan.workers,
+            log_buffer_bytes: LOG_BUFFER_BYTES.next_multiple_of(LINE_BYTES),
+        };
+        let (scr_bytes, lnr_bytes) = plan.bytes;
+        Ok(tombolo_object_database::plan(scr_bytes, lnr_bytes, shape)?)
+    }
+
+    fn join(memory: TimedMemory, plan: &Plan) -> Result<Self> {
+        let host = Host::join(Pod::open(memory)?)?;
+        let options = tombolo_object_database::Options {
+            commit: plan.commit(),
+            is_logged: plan.is_logged,
+            ..tombolo_object_database::Options::new(plan.tables.clone())
+        };
+        Ok(Self::join(&host, options)?)
+    }
+
+    fn group(&self) -> &Arc<GroupCommit<TimedMemory>> {
+        self.log()
+    }
+
+    /// All rows are there for all hosts.
+    fn share(&self, _: TableId) -> Result<(), TxError> {
+        Ok(())
+    }
+
+    fn shared(&self) -> Shared {
+        let usage = self.objects().usage();
+        // Of all hosts, and each of them counts all.
+        let scr_bytes = usage.scr_used_bytes / u64::from(self.home().1);
+        Shared { scr_bytes, ..Shared::default() }
     }
 }
 

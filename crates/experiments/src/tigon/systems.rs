@@ -47,7 +47,7 @@ const ALL_MESSAGES: [Messages; 3] = [Messages::Network, Messages::Pod, Messages:
 
 /// The panels of figure 4, and the systems in each.
 fn panels_4() -> [(&'static str, Vec<System>); 3] {
-    let mut compared = System::COMPARED.to_vec();
+    let mut compared = System::DRAWN.to_vec();
     compared.push(System::NO_NEXT_KEY_LOCKS);
     [
         ("4a", ALL_MESSAGES.map(System::Sundial).to_vec()),
@@ -147,8 +147,8 @@ fn rows_of_4c(sketch: &mut Sketch, measured: &Measured) {
 
 fn points_5() -> Vec<Point> {
     let loads = READS.into_iter().flat_map(|reads| CROSS.map(|cross| Load::Ycsb { reads, cross }));
-    let points = loads.flat_map(|load| System::COMPARED.map(|system| of(system, load)));
-    points.chain(System::COMPARED.map(skewed)).collect()
+    let points = loads.flat_map(|load| System::DRAWN.map(|system| of(system, load)));
+    points.chain(System::DRAWN.map(skewed)).collect()
 }
 
 /// A workload of which few rows take most accesses.
@@ -167,14 +167,14 @@ fn figure_5(measured: &Measured) -> Drawn {
     for (reads, motor) in READS.into_iter().zip(MOTOR_YCSB) {
         let panel = format!("{reads} % reads");
         for cross in CROSS {
-            for system in System::COMPARED {
+            for system in System::DRAWN {
                 let ran = measured.at(of(system, Load::Ycsb { reads, cross }));
                 sketch.point(&panel, system.name(), cross.to_string(), ran);
             }
             sketch.given(&panel, "Motor", cross.to_string(), motor);
         }
     }
-    for system in System::COMPARED {
+    for system in System::DRAWN {
         let panel = "50 % reads, skew 0.99";
         sketch.point(panel, system.name(), "100".into(), measured.at(skewed(system)));
     }
@@ -231,7 +231,7 @@ fn rows_of_5(sketch: &mut Sketch, measured: &Measured) {
 fn points_6() -> Vec<Point> {
     let loads = [TPCC_ALL_REMOTE, YCSB_ALL_CROSS].into_iter();
     let systems =
-        loads.flat_map(|load| System::COMPARED.into_iter().map(move |system| of(system, load)));
+        loads.flat_map(|load| System::DRAWN.into_iter().map(move |system| of(system, load)));
     systems.flat_map(|point| HOSTS.map(|hosts| Point { hosts, ..point })).collect()
 }
 

@@ -1,0 +1,46 @@
+//! Floor 4: a transactional database whose rows are objects of a pod.
+//!
+//! A row is an object, and any host runs any transaction on any row: no row has a home. A
+//! transaction reads objects without storing anything in shared memory, and notes their versions.
+//! Its changes wait in its host's own memory. The commit makes all of them at one instant, if then
+//! nothing that was read has changed: [`Objects::transact`](tombolo_objects::Objects::transact).
+//!
+//! Each table has an index in the order of its keys: leaves, each an object with the keys of a
+//! stretch and the way to the leaf on its right. What a B-link tree has above its leaves, each host
+//! keeps for itself. It may be out of date: then a walk takes a few steps to the right more. A leaf
+//! that is split, or goes since it is empty, changes in the transaction that changes its keys.
+//! (Lehman and Yao, *Efficient Locking for Concurrent Operations on B-Trees*, 1981.)
+//!
+//! Invariants:
+//! * A key is in the leaf for it exactly if there is a row with that key, at every instant.
+//! * The leaves of a table cover all keys, each key once. A leaf's least key never changes.
+//! * A transaction that has met no row in a range has read the leaves for that range. So nothing
+//!   comes or goes in it before the transaction's commit.
+//! * An epoch is chosen when all has been read: a transaction's epoch is no less than those of the
+//!   transactions whose changes it has seen.
+//! * A transaction may read rows of several states before its commit finds out. Nothing is told of
+//!   it before it was [validated](tombolo_database::Transaction::validate).
+//! * Versions of a key grow, also where its row was deleted: its leaf knows the greatest of those.
+//!
+//! Left out: a database that goes on when one of its hosts dies. Its objects do; but what the dead
+//! host had committed and not logged is known to no logger. So hosts stop, and the database is
+//! recovered from its logs.
+
+mod database;
+mod engine;
+mod failure;
+mod index;
+mod layout;
+mod leaf;
+mod mapped;
+mod member;
+mod names;
+mod rows;
+mod sites;
+mod transaction;
+
+pub use database::{ObjectDatabase, Options};
+pub use layout::{KIND, MAX_HOMES, MAX_TABLES, MAX_WORKERS, Shape, VERSION, area_request};
+pub use mapped::plan;
+pub use sites::ALL as SITES;
+pub use transaction::Tx;
