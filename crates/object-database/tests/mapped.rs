@@ -189,3 +189,19 @@ fn a_transaction_that_has_read_rows_of_two_states_is_not_valid() {
         assert!(reader.commit().unwrap_err().is_conflict());
     });
 }
+
+/// A reader that has found nothing committed in an epoch which nobody had asked to end: it was
+/// never durable.
+#[test]
+fn the_epoch_of_a_reader_that_has_found_nothing_ends() {
+    let pod = pod(1, 1, &[table()]);
+    let host = &pod.hosts[0];
+    let mut reader = host.begin(0);
+    assert_eq!(reader.get(TABLE, &key(1)).unwrap(), None);
+    let read_in = reader.commit().unwrap().epoch;
+    while_ticking(&pod.hosts, || {
+        while host.log().epoch() == read_in {
+            std::thread::yield_now();
+        }
+    });
+}

@@ -285,6 +285,8 @@ tombolo_memory::sites! {
     OPEN_INVALIDATE = "objects.open.invalidate";
     /// An object that a fenced host had locked is gone only once the log says so.
     EVENT_REMOVE = "objects.event.remove";
+    /// Objects that a transaction has locked are not in the way of its other keys with their hash.
+    TRANSACTION_OWN = "objects.transaction.own";
     /// A transaction locks an object at the version that it has read.
     TRANSACTION_SEEN = "objects.transaction.seen";
     /// An object that a transaction has read, and does not change, is as it was once all that

@@ -321,6 +321,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "mover-dies" Crash compaction::a_mover_dies;
     "giver-dies" Crash give_back::a_giver_dies;
     "transactions" Long several::anything_goes;
+    "transaction-of-one-hash" Long several::keys_with_one_hash;
     "transactor-dies" Crash several::a_host_dies;
     "helped-transactor-dies" Crash several::a_helped_host_dies;
     "two-transactors-die" Crash several::two_die;

@@ -12,6 +12,7 @@ use tombolo_verify::transactions::{Operation, Recorder, Session};
 
 use crate::aims::aimed_at;
 use crate::crash::{expect_no_help, living_or_joined, read_and_leave, width_for_fences};
+use crate::objects::colliding_keys;
 use crate::operations::{tag, value};
 use crate::world::{Host, Setup, World, is_out, try_join};
 
@@ -240,6 +241,42 @@ fn look(host: &Host, book: &Book, listen: &impl Fn()) {
 pub(crate) fn anything_goes(trial: &Trial) {
     let (world, book) = begin(trial, &setup(3));
     end(world, &book);
+}
+
+/// Two keys with one hash in one transaction: neither is in the other's way.
+pub(crate) fn keys_with_one_hash(trial: &Trial) {
+    // Both need a record of the few that objects with this hash can have.
+    let mut world = World::new(trial, &setup(2).plain());
+    let (one, other) = colliding_keys(&world.hosts[0]);
+    world.client(0, move |host, _| {
+        let both = [one.as_bytes().to_vec(), other.as_bytes().to_vec()];
+        for tag in 0..4 {
+            let read = |key: &Vec<u8>| {
+                let version = host.read(key, &mut Vec::new()).unwrap();
+                (key.clone(), version)
+            };
+            let commits = || {
+                let seen: Reads = both.iter().map(read).collect();
+                // The first time both come, and then one of them stays as it is.
+                let changed = both.iter().skip(usize::from(tag % 2 == 1));
+                let changes = changed.map(|key| (key.clone(), Some(value(tag))));
+                let third = (b"third".to_vec(), Some(value(tag)));
+                host.transact(&seen, &changes.chain([third]).collect(), &|| true).unwrap()
+            };
+            // Background work may be in its way now and then.
+            let wait = || (0..20).for_each(|_| host.memory().pause());
+            let tried = || {
+                commits() || {
+                    wait();
+                    false
+                }
+            };
+            assert!((0..20).any(|_| tried()), "a transaction is in its own way");
+        }
+    });
+    world.finish();
+    let hosts = world.hosts.clone();
+    read_and_leave(&mut world, &hosts, &[]);
 }
 
 /// A host dies at the end of a transaction, which another of its threads may have put into the log:

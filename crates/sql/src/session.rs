@@ -462,6 +462,10 @@ impl<'d, E: Engine> Session<'d, E> {
                 false => Arc::new(Binder::new(catalog, given).statement(statement)?),
             };
             let outcome = session.exec(work, catalog, params, began).run(&plan)?;
+            // Otherwise the commit tells.
+            if session.open.is_some() && plan.only_reads() {
+                work.validated(Ok(()))?;
+            }
             Ok((plan, outcome))
         })
     }
@@ -483,7 +487,7 @@ impl<'d, E: Engine> Session<'d, E> {
         loop {
             let catalog = Arc::clone(&self.open.as_ref().expect("it is open").catalog);
             let done = inner(self, &mut work, &catalog);
-            let done = work.validated(done);
+            let done = done.or_else(|error| work.validated(Err(error)));
             let open = self.open.as_mut().expect("it is open");
             match done {
                 // The client has seen nothing of the transaction: it can begin again.
@@ -522,11 +526,7 @@ impl<'d, E: Engine> Session<'d, E> {
         let mut retry = 0;
         loop {
             let mut work = self.db.begin(&worker);
-            // A result is validated by the commit.
-            let done = match inner(self, &mut work) {
-                Err(error) => work.validated(Err(error)),
-                done => done,
-            };
+            let done = inner(self, &mut work).or_else(|error| work.validated(Err(error)));
             let done = done.and_then(|result| {
                 let commit = work.into_inner().commit_boxed()?;
                 Ok((result, commit))

@@ -65,9 +65,12 @@ pub(crate) struct CheckArgs {
     /// all of their dirty lines lost, all written back, one, all but one, and some of them.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) deaths: Option<u64>,
-    /// Leave out one step at a time; each has to be missed, from each of three seeds.
+    /// Leave out one step at a time; each has to be missed, from each of some seeds.
     #[arg(long)]
     pub(crate) mutants: bool,
+    /// Seeds from each of which the absence of a step has to be noticed.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=100))]
+    pub(crate) hunts: u64,
     /// Schedules within which the absence of a step has to be noticed.
     #[arg(long, value_name = "N", default_value_t = 60_000)]
     pub(crate) bound: u64,

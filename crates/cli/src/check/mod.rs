@@ -140,7 +140,7 @@ fn hunt_mutants(
     let started = Instant::now();
     let probe = campaign::run(scenarios, 0..PROBE, conditions, control).coverage;
     let all = mutants(&probe);
-    let starts = [0, 1, 2].map(|n| args.start + n * STRIDE);
+    let starts: Vec<u64> = (0..args.hunts).map(|n| args.start + n * STRIDE).collect();
     let found = hunt(scenarios, &all, &starts, args.bound, conditions, control);
     Mutants::new(&found, all.len(), args.bound, started.elapsed())
 }

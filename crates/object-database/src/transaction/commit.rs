@@ -46,7 +46,10 @@ impl<M: Memory> Tx<'_, M> {
         self.transact()?;
         // Of a row that is absent nothing tells when it was deleted.
         if self.rows.values().any(|access| access.seen.is_none()) {
-            return Ok(self.db.group.epoch());
+            let epoch = self.db.group.epoch();
+            // It would not end for the sake of a reader otherwise.
+            self.db.group.request(epoch);
+            return Ok(epoch);
         }
         let of_rows = self.rows.values().map(|access| access.version).max().unwrap_or_default();
         Ok(of_rows.max(self.leaves.newest_gone()).epoch())

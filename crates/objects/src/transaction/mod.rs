@@ -31,9 +31,10 @@ use tombolo_sharing::{Counter, Part, Reads, Transactional, Writes, retry_with_ba
 
 use crate::error::{changed_under_lock, may_be_committed};
 use crate::host::Locks;
-use crate::host::lookup::Lookup;
+use crate::host::lookup::{Attempt, Lookup};
 use crate::ids::NOTE_PREFIX;
 use crate::replica::event::Event;
+use crate::write::own_locks::OwnLocks;
 use crate::write::relocate::OpenIntent;
 use crate::{Error, Objects, Version, sites};
 
@@ -56,6 +57,19 @@ struct Intents {
 }
 
 type Participants<'a, 'w, M> = Vec<Participant<'a, 'w, M>>;
+
+/// The objects that a transaction has locked.
+struct Taken<'a, 'w, M: Memory> {
+    participants: Participants<'a, 'w, M>,
+    own: OwnLocks,
+}
+
+impl<'a, 'w, M: Memory> Taken<'a, 'w, M> {
+    fn add(&mut self, participant: Participant<'a, 'w, M>) {
+        self.own.add(&participant.locked);
+        self.participants.push(participant);
+    }
+}
 
 /// The outcome of locking an object that changes.
 enum TakenIn<'a, 'w, M: Memory> {
@@ -106,7 +120,7 @@ impl<M: Memory> Objects<M> {
         }
         let alone = writes.len() == 1 && reads.keys().all(|key| writes.contains_key(key));
         match writes.first_key_value() {
-            None => Ok(self.are_unchanged(reads.iter())? && still()),
+            None => Ok(self.are_unchanged(reads.iter(), &OwnLocks::default())? && still()),
             Some((key, value)) if alone => {
                 self.commit_one(key, value.as_deref(), reads.get(key).copied(), still)
             }
@@ -166,14 +180,16 @@ impl<M: Memory> Objects<M> {
         still: &dyn Fn() -> bool,
     ) -> Result<bool, Error> {
         let intents = self.transaction_intents()?;
-        let mut participants = Vec::with_capacity(writes.len());
-        let prepared = self.prepare(intents, reads, writes, still, &mut participants);
+        let mut taken =
+            Taken { participants: Vec::with_capacity(writes.len()), own: OwnLocks::default() };
+        let prepared = self.prepare(intents, reads, writes, still, &mut taken);
+        let Taken { participants, own } = taken;
         let decided = match prepared {
-            Ok(true) => self.decide(intents, &participants),
+            Ok(true) => self.decide(intents, &participants, &own),
             other => other,
         };
         let ended = match &decided {
-            Ok(true) => self.carry_out(intents, participants),
+            Ok(true) => self.carry_out(intents, participants, &own),
             Err(error) if may_be_committed(error) => {
                 participants.into_iter().for_each(Participant::leave);
                 return decided;
@@ -214,38 +230,38 @@ impl<M: Memory> Objects<M> {
         reads: &Reads,
         writes: &'w Writes,
         still: &dyn Fn() -> bool,
-        participants: &mut Participants<'a, 'w, M>,
+        taken: &mut Taken<'a, 'w, M>,
     ) -> Result<bool, Error> {
         let mut absent = Reads::new();
         for (key, value) in writes {
             let seen = reads.get(key).copied();
-            let joined =
-                self.briefly(|| self.join_in(key, value.as_deref(), seen, intents.step))?;
+            let joined = self.briefly(|| {
+                self.join_in((key, value.as_deref(), seen), intents.step, &taken.own)
+            })?;
             match joined.unwrap_or(TakenIn::Conflict) {
-                TakenIn::Joined(participant) => participants.push(*participant),
+                TakenIn::Joined(participant) => taken.add(*participant),
                 TakenIn::Nothing => _ = absent.insert(key.clone(), None),
                 TakenIn::Conflict => return Ok(false),
             }
         }
-        participants.iter_mut().try_for_each(Participant::make_room)?;
+        taken.participants.iter_mut().try_for_each(Participant::make_room)?;
         let others = reads.iter().filter(|(key, _)| !writes.contains_key(*key));
-        let unchanged = self.are_unchanged(others.chain(&absent))?;
+        let unchanged = self.are_unchanged(others.chain(&absent), &taken.own)?;
         Ok(self.memory().check(sites::TRANSACTION_VALIDATE, unchanged) && still())
     }
 
     /// Locks an object that changes, if it is as it was read; `None` if it is to be tried again.
     fn join_in<'a, 'w>(
         &'a self,
-        key: &'w [u8],
-        value: Option<&'w [u8]>,
-        seen: Option<Option<Version>>,
+        (key, value, seen): (&'w [u8], Option<&'w [u8]>, Option<Option<Version>>),
         step: OpenIntent,
+        own: &OwnLocks,
     ) -> Result<Option<TakenIn<'a, 'w, M>>, Error> {
         let join = |locked, is_new| {
             let participant = Participant::new(locked, key, value, is_new);
             Some(TakenIn::Joined(Box::new(participant)))
         };
-        let locked = match self.lock_to_commit(key, step) {
+        let locked = match self.lock_to_commit(key, step, own) {
             Err(error) if error.is_loss() && seen.is_some() => {
                 return Ok(Some(TakenIn::Conflict));
             }
@@ -266,7 +282,7 @@ impl<M: Memory> Objects<M> {
             (Some(Some(_)), _) => Ok(Some(TakenIn::Conflict)),
             (_, None) => Ok(Some(TakenIn::Nothing)),
             (_, Some(value)) => {
-                let inserted = self.insert_locked(key, value, step)?;
+                let inserted = self.insert_locked(key, value, step, own)?;
                 Ok(inserted.and_then(|locked| join(locked, true)))
             }
         }
@@ -293,19 +309,28 @@ impl<M: Memory> Objects<M> {
     fn are_unchanged<'k>(
         &self,
         reads: impl Iterator<Item = (&'k Vec<u8>, &'k Option<Version>)>,
+        own: &OwnLocks,
     ) -> Result<bool, Error> {
         for (key, &version) in reads {
-            if !self.is_unchanged(key, version)? {
+            if !self.is_unchanged(key, version, own)? {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    fn is_unchanged(&self, key: &[u8], version: Option<Version>) -> Result<bool, Error> {
+    fn is_unchanged(
+        &self,
+        key: &[u8],
+        version: Option<Version>,
+        own: &OwnLocks,
+    ) -> Result<bool, Error> {
         let hash = self.hash(key)?;
         let looked = self.briefly(|| {
             let found = self.lookup(hash, |found, tail| {
+                if own.has(&found.entry) {
+                    return Ok(Attempt::OtherKey);
+                }
                 self.read_found(found, tail, key, Part::Nothing, &mut Vec::new())
             });
             match found {
@@ -320,7 +345,12 @@ impl<M: Memory> Objects<M> {
     }
 
     /// Creates the note: from here on the transaction is done. `false` if something is in the way.
-    fn decide(&self, intents: Intents, objects: &[Participant<'_, '_, M>]) -> Result<bool, Error> {
+    fn decide(
+        &self,
+        intents: Intents,
+        objects: &[Participant<'_, '_, M>],
+        own: &OwnLocks,
+    ) -> Result<bool, Error> {
         if !self.memory().keeps(sites::TRANSACTION_NOTE) {
             return Ok(true);
         }
@@ -331,7 +361,7 @@ impl<M: Memory> Objects<M> {
         for participant in objects {
             note::encode(&participant.redo().ok_or_else(changed_under_lock)?, &mut value);
         }
-        let Some(expected) = self.absent(hash, &key)? else { return Ok(false) };
+        let Some(expected) = self.absent_beside(hash, &key, own)? else { return Ok(false) };
         let note = intents.note;
         let placed = self.place(note, hash, &key, &value, Duration::ZERO)?;
         let (slot, intent_slot) = (placed.slot, note.intent_slot);
@@ -351,6 +381,7 @@ impl<M: Memory> Objects<M> {
         &self,
         intents: Intents,
         mut participants: Participants<'_, '_, M>,
+        own: &OwnLocks,
     ) -> Result<(), Error> {
         let mut dirty = SmallVec::<[Lines; 8]>::new();
         participants.iter_mut().for_each(|participant| dirty.extend(participant.store()));
@@ -360,7 +391,7 @@ impl<M: Memory> Objects<M> {
         let deleted = participants.iter().try_for_each(|it| self.insist(|| it.delete()));
         let first = self.memory().keeps(sites::TRANSACTION_NOTE_FIRST);
         let done = match (deleted, first) {
-            (Ok(()), true) => self.insist(|| self.drop_note(intents.note)),
+            (Ok(()), true) => self.insist(|| self.drop_note(intents.note, own)),
             (deleted, _) => deleted,
         };
         if done.is_err() {
@@ -368,14 +399,17 @@ impl<M: Memory> Objects<M> {
             return done;
         }
         participants.into_iter().for_each(Participant::release);
-        if first { Ok(()) } else { self.insist(|| self.drop_note(intents.note)) }
+        if first { Ok(()) } else { self.insist(|| self.drop_note(intents.note, own)) }
     }
 
-    fn drop_note(&self, note: OpenIntent) -> Result<(), Error> {
+    fn drop_note(&self, note: OpenIntent, own: &OwnLocks) -> Result<(), Error> {
         let key = note_key(self.stay(), note.intent_slot);
         let hash = self.hash(&key)?;
         let entry = self.repeat(|| {
             self.lookup(hash, |found, tail| {
+                if own.has(&found.entry) {
+                    return Ok(Attempt::OtherKey);
+                }
                 let looked = self.look(found, tail, &key, Part::Nothing, |_, _| ())?;
                 Ok(looked.map(|_| found.entry))
             })

@@ -13,6 +13,7 @@ use crate::replica::event::Event;
 use crate::transaction::note::Redo;
 use crate::write::lock::{HeldLock, Locked, Phase};
 use crate::write::locked_object::LockedObject;
+use crate::write::own_locks::OwnLocks;
 use crate::write::relocate::OpenIntent;
 use crate::{Error, Objects, Version};
 
@@ -133,10 +134,14 @@ impl<M: Memory> Objects<M> {
         &self,
         key: &[u8],
         intent: OpenIntent,
+        own: &OwnLocks,
     ) -> Result<Lookup<Locked<'_, M>>, Error> {
         let hash = self.hash(key)?;
         let shared = Some(intent.intent_slot);
         self.lookup(hash, |found, tail| {
+            if own.has(&found.entry) {
+                return Ok(Attempt::OtherKey);
+            }
             if let Some(host) = found.entry.partition() {
                 if host == self.enrolment.host() {
                     self.move_out_if_idle(found.entry)?;
@@ -160,10 +165,11 @@ impl<M: Memory> Objects<M> {
         key: &[u8],
         value: &[u8],
         intent: OpenIntent,
+        own: &OwnLocks,
     ) -> Result<Option<Locked<'_, M>>, Error> {
         let hash = self.hash(key)?;
         self.check_index(hash)?;
-        let expected = match self.absent(hash, key) {
+        let expected = match self.absent_beside(hash, key, own) {
             Ok(Some(expected)) => expected,
             Ok(None) | Err(Error::Exists) => return Ok(None),
             Err(error) => return Err(error),

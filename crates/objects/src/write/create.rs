@@ -4,12 +4,13 @@ use smallvec::SmallVec;
 use tombolo_memory::Memory;
 use tombolo_sharing::{Counter, Part};
 
-use crate::host::lookup::Lookup;
+use crate::host::lookup::{Attempt, Lookup};
 use crate::host::reserve::PATIENCE;
 use crate::ids::{KeyHash, NOTE_PREFIX};
 use crate::replica::apply::fingerprint;
 use crate::replica::event::Event;
 use crate::storage::index::Entry;
+use crate::write::own_locks::OwnLocks;
 use crate::write::relocate::Placed;
 use crate::{Error, Objects, Version};
 
@@ -60,9 +61,22 @@ impl<M: Memory> Objects<M> {
     /// # Errors
     /// [`Error::Exists`], and those of a read.
     pub(crate) fn absent(&self, hash: KeyHash, key: &[u8]) -> Result<Option<u32>, Error> {
+        self.absent_beside(hash, key, &OwnLocks::default())
+    }
+
+    /// The same, while this thread has objects with other keys locked.
+    pub(crate) fn absent_beside(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        own: &OwnLocks,
+    ) -> Result<Option<u32>, Error> {
         let mut others = SmallVec::<[Entry; 4]>::new();
         let same = self.lookup(hash, |found, tail| {
             others.push(found.entry);
+            if own.has(&found.entry) {
+                return Ok(Attempt::OtherKey);
+            }
             self.look(found, tail, key, Part::Nothing, |_, _| ())
         })?;
         match same {

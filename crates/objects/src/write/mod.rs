@@ -12,6 +12,7 @@ pub(crate) mod locked_object;
 mod log_lock;
 mod move_in;
 mod move_out;
+pub(crate) mod own_locks;
 pub(crate) mod partition;
 pub(crate) mod relocate;
 pub(crate) mod reservation;

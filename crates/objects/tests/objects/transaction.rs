@@ -1,12 +1,13 @@
 //! Transactions over several objects, in mapped memory.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use tombolo_memory::Mapped;
 use tombolo_objects::{Error, Objects, Options, Reads, Version, Writes};
 use tombolo_pod::{PodSpec, open};
-use tombolo_sharing::{CreateOptions, create};
+use tombolo_sharing::{CreateOptions, KeyHasher, create};
 
 struct Hosts {
     hosts: Vec<Objects<Mapped>>,
@@ -104,6 +105,50 @@ fn one_object_changes_at_the_version_that_was_read() {
     assert!(!host.transact(&seen, &writes(&[("a", None)]), &|| true).unwrap());
     assert!(host.transact(&Reads::new(), &writes(&[("a", None)]), &|| true).unwrap());
     assert_eq!(get(host, "a"), None);
+}
+
+/// Keys that have one hash in this pod: 32 bits of it tell objects apart.
+fn keys_with_one_hash(host: &Objects<Mapped>) -> [String; 2] {
+    let hasher = KeyHasher::of(host.pod());
+    let mut seen = HashMap::new();
+    for number in 0.. {
+        let key = format!("k{number}");
+        let hash = hasher.hash(key.as_bytes()).unwrap() as u32;
+        if let Some(other) = seen.insert(hash, key.clone()) {
+            return [other, key];
+        }
+    }
+    unreachable!("keys are more than hashes")
+}
+
+/// An object that a transaction has locked was in the way of another of its keys with the same
+/// hash, for good: a transaction of 100,000 keys could not commit.
+#[test]
+fn keys_with_one_hash_change_in_one_transaction() {
+    let Hosts { hosts, _folder } = hosts(1);
+    let host = &hosts[0];
+    let [one, other] = keys_with_one_hash(host);
+    let both = [&one[..], &other];
+    let put = |value| writes(&both.map(|key| (key, Some(value))));
+    let values = || both.map(|key| get(host, key));
+    let some = |value: &[u8]| Some(value.to_vec());
+    assert!(host.transact(&reads(host, &both), &put(b"new"), &|| true).unwrap());
+    assert_eq!(values(), [some(b"new"), some(b"new")]);
+    assert!(host.transact(&reads(host, &both), &put(b"again"), &|| true).unwrap());
+    assert_eq!(values(), [some(b"again"), some(b"again")]);
+    // One changes and a third object, and the other is read.
+    for changed in both {
+        let changes = writes(&[(changed, Some(b"read beside")), ("third", Some(b"3"))]);
+        assert!(host.transact(&reads(host, &both), &changes, &|| true).unwrap());
+    }
+    for gone in both {
+        let seen = reads(host, &both);
+        let changes = writes(&[(gone, None), ("third", Some(b"4"))]);
+        assert!(host.transact(&seen, &changes, &|| true).unwrap());
+        assert_eq!(get(host, gone), None);
+        assert!(host.transact(&reads(host, &both), &put(b"back"), &|| true).unwrap());
+        assert_eq!(values(), [some(b"back"), some(b"back")]);
+    }
 }
 
 #[test]
