@@ -10,6 +10,8 @@ pub(crate) fn of_objects(host: u8, error: &Error) -> TxError {
         Error::LnrFull { .. } | Error::IndexFull { .. } => {
             TxError::Full { what: "the pod", hint: "give it more LNR" }
         }
+        // A row or a leaf went with a host that was changing it. The logs have it.
+        Error::Lost { host } => TxError::HostDied { host: *host },
         error if error.is_fenced() => TxError::HostDied { host },
         error => TxError::Failed(error.to_string()),
     }

@@ -10,7 +10,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use tombolo_database::{Engine, TableId};
+use tombolo_database::{Engine, TableId, TxError};
 use tombolo_host::Host;
 use tombolo_memory::Memory;
 use tombolo_object_database::ObjectDatabase;
@@ -55,7 +55,7 @@ fn run<E: Tested>(trial: &Trial, setup: Setup) {
         let homes = Rc::clone(&homes);
         simulation.spawn(host, move |memory| {
             let db: E = join(memory, setup);
-            load(&db, setup.keys);
+            load(&db, setup.keys).unwrap();
             db.loaded().unwrap();
             homes.borrow_mut().push(Rc::new(db));
         });
@@ -106,8 +106,8 @@ fn run_with_death<E: Tested>(trial: &Trial, setup: Setup) {
             let works = works;
             let host = Host::join(Pod::open(memory).unwrap()).unwrap();
             let Ok(db) = E::join(&host, setup) else { return };
-            load(&db, setup.keys);
-            if db.loaded().is_err() {
+            // A host may die while rows are loaded.
+            if load(&db, setup.keys).is_err() || db.loaded().is_err() {
                 return;
             }
             let book = Book::default();
@@ -152,11 +152,10 @@ fn loaded_of(partition: u64, keys: u64) -> impl Iterator<Item = (Key, u64)> {
     numbers.map(move |number| (key(partition, number), 1_000_000 + 100 * partition + number))
 }
 
-fn load(db: &impl Engine, keys: u64) {
+fn load(db: &impl Engine, keys: u64) -> Result<(), TxError> {
     let (home, _) = db.home();
-    for (key, tag) in loaded_of(home.0.into(), keys) {
-        db.load(TABLE, &key, &row(tag)).unwrap();
-    }
+    let mut rows = loaded_of(home.0.into(), keys);
+    rows.try_for_each(|(key, tag)| db.load(TABLE, &key, &row(tag)))
 }
 
 const SHORT: Setup = Setup {
