@@ -5,10 +5,10 @@
 //! Its changes wait in its host's own memory. The commit makes all of them at one instant, if then
 //! nothing that was read has changed: [`Objects::transact`](tombolo_objects::Objects::transact).
 //!
-//! Each table has an index in the order of its keys: leaves, each an object with the keys of a
-//! stretch and the way to the leaf on its right. What a B-link tree has above its leaves, each host
-//! keeps for itself. It may be out of date: then a walk takes a few steps to the right more. A leaf
-//! that is split, or goes since it is empty, changes in the transaction that changes its keys.
+//! Each table has an index in the order of its keys: a B-link tree. Its leaves are objects, each
+//! with the keys of a stretch and the number of the leaf on its right. Its inner nodes are in each
+//! host's own memory, and may be out of date: then a walk takes a few steps to the right more. A
+//! leaf is split, or removed when it is empty, in the transaction that changes its keys.
 //! (Lehman and Yao, *Efficient Locking for Concurrent Operations on B-Trees*, 1981.)
 //!
 //! Invariants:
