@@ -5,9 +5,10 @@
 //! LNR  the log's buffers
 //! ```
 
+use tombolo_database::TableSpec;
+use tombolo_database::hosts::limits::{whole_lines, within};
 use tombolo_database::hosts::{HomePlaces, SpecTable};
 use tombolo_database::log::{GroupCommit, LogLayout};
-use tombolo_database::{MAX_KEY_BYTES, TableSpec};
 use tombolo_memory::{LINE_BYTES, LnrAddr, Memory, ScrAddr};
 use tombolo_pod::{AreaPlaces, AreaRequest, Budget, Kind, LogOptions, PARAMETERS, Stretch};
 
@@ -25,9 +26,6 @@ pub const MAX_TABLES: u64 = 64;
 
 /// Workers of a host at most.
 pub const MAX_WORKERS: u64 = 64;
-
-/// The largest log buffer.
-const MAX_LOG_BUFFER_BYTES: u64 = 1 << 30;
 
 /// Numbers that partitions can have. They place rows in checkpoints, and nothing else.
 const MAX_PARTITIONS: u64 = 1 << 32;
@@ -119,11 +117,7 @@ impl Places {
         within("partitions", partitions, MAX_PARTITIONS - 1)?;
         within("tables", tables, MAX_TABLES)?;
         within("workers", workers, MAX_WORKERS)?;
-        if buffer == 0 || !buffer.is_multiple_of(LINE_BYTES) || buffer > MAX_LOG_BUFFER_BYTES {
-            return Err(format!(
-                "log buffers of {buffer} bytes are not whole lines of up to {MAX_LOG_BUFFER_BYTES}"
-            ));
-        }
+        whole_lines("log buffers", buffer)?;
         let shape = Shape {
             homes: homes as u8,
             partitions: partitions as u32,
@@ -152,25 +146,4 @@ impl Places {
         GroupCommit::format(memory, self.shape.log(), scr, lnr, first_epoch);
         self.tables.format(memory, tables);
     }
-
-    /// Whether a database of this shape can have these tables.
-    pub(crate) fn check_tables(&self, tables: &[TableSpec]) -> Result<(), String> {
-        let most = self.shape.tables;
-        if tables.len() > usize::from(most) {
-            let count = tables.len();
-            return Err(format!("{count} tables are more than the {most} it was made for"));
-        }
-        for (number, table) in tables.iter().enumerate() {
-            let what = format!("bytes of a key of table {number}");
-            within(&what, table.key_bytes.into(), MAX_KEY_BYTES as u64)?;
-        }
-        Ok(())
-    }
-}
-
-fn within(what: &str, value: u64, most: u64) -> Result<(), String> {
-    if (1..=most).contains(&value) {
-        return Ok(());
-    }
-    Err(format!("{value} {what} are not within 1 to {most}"))
 }

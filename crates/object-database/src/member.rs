@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tombolo_database::TxError;
+use tombolo_database::hosts::limits::check_tables;
 use tombolo_database::hosts::{Homes, SetupError};
 use tombolo_database::log::GroupCommit;
 use tombolo_host::{Host, Joining, Tenant};
@@ -39,13 +40,8 @@ impl<M: Memory> ObjectDatabase<M> {
         let setup = options.objects.clone().into();
         let objects = Objects::attach(host, area_of_objects, setup).map_err(failed)?;
         let db: Self = host.attach(area(host, KIND)?, (options, objects))?;
-        match db.meet(1) {
-            Ok(()) => Ok(db),
-            Err(error) => {
-                db.homes.give_up();
-                Err(error)
-            }
-        }
+        db.homes.arrive(|| db.serve())?;
+        Ok(db)
     }
 
     /// Waits until all hosts have called this for the `round`-th time; the first is
@@ -81,7 +77,7 @@ impl<M: Memory> Tenant<M> for ObjectDatabase<M> {
         let layout = joining.area.layout();
         let places = Places::of_area(&layout.parameters, joining.area.places());
         let places = places.map_err(SetupError::Unusable)?;
-        places.check_tables(&options.tables).map_err(SetupError::Unusable)?;
+        check_tables(&options.tables, places.shape.tables).map_err(SetupError::Unusable)?;
         Ok(places)
     }
 
@@ -99,10 +95,8 @@ impl<M: Memory> Tenant<M> for ObjectDatabase<M> {
         places: &Places,
         (options, _): &Self::Options,
     ) -> Result<Places, SetupError> {
-        if places.tables.is(joining.area.memory(), &options.tables) {
-            return Ok(*places);
-        }
-        Err(SetupError::Unusable("its other hosts have other tables".to_owned()))
+        places.tables.expect(joining.area.memory(), &options.tables)?;
+        Ok(*places)
     }
 
     fn start(

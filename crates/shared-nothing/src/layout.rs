@@ -6,9 +6,10 @@
 //! LNR  requests and replies | the log's buffers
 //! ```
 
+use tombolo_database::TableSpec;
+use tombolo_database::hosts::limits::{check_tables, whole_lines, within};
 use tombolo_database::hosts::{HomePlaces, SpecTable};
 use tombolo_database::log::{GroupCommit, LogLayout};
-use tombolo_database::{MAX_KEY_BYTES, TableSpec};
 use tombolo_memory::{LINE_BYTES, LnrAddr, Memory, ScrAddr};
 use tombolo_pod::{AreaPlaces, Budget, PARAMETERS, Stretch};
 
@@ -28,7 +29,6 @@ pub const MAX_TABLES: u64 = 64;
 pub const MAX_WORKERS: u64 = 64;
 
 const MAX_PARTITIONS: u64 = 1 << 16;
-const MAX_BYTES: u64 = 1 << 30;
 
 /// The numbers and sizes that a database is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,13 +123,8 @@ impl Places {
         within("partitions", partitions, MAX_PARTITIONS)?;
         within("tables", tables, MAX_TABLES)?;
         within("workers", workers, MAX_WORKERS)?;
-        for (what, bytes) in [("log buffers", log_buffer), ("messages", message)] {
-            if bytes == 0 || !bytes.is_multiple_of(LINE_BYTES) || bytes > MAX_BYTES {
-                return Err(format!(
-                    "{what} of {bytes} bytes are not whole lines of up to {MAX_BYTES}"
-                ));
-            }
-        }
+        whole_lines("log buffers", log_buffer)?;
+        whole_lines("messages", message)?;
         let shape = Shape {
             homes: homes as u8,
             partitions: partitions as u32,
@@ -169,10 +164,8 @@ impl Places {
 
     /// Whether a database of this shape can have these tables.
     pub(crate) fn check_tables(&self, tables: &[TableSpec]) -> Result<(), String> {
-        within("tables", tables.len() as u64, self.shape.tables.into())?;
+        check_tables(tables, self.shape.tables)?;
         for (number, table) in tables.iter().enumerate() {
-            let what = format!("bytes of a key of table {number}");
-            within(&what, table.key_bytes.into(), MAX_KEY_BYTES as u64)?;
             let (bytes, most) = (message_bytes(table.row_bytes), self.shape.message_bytes);
             if bytes > most {
                 return Err(format!(
@@ -188,11 +181,4 @@ impl Places {
 /// Bytes of a message that carries one row, with its own head.
 pub(crate) fn message_bytes(row_bytes: u32) -> u64 {
     (2 * ITEM_BYTES) as u64 + u64::from(row_bytes)
-}
-
-fn within(what: &str, value: u64, most: u64) -> Result<(), String> {
-    if (1..=most).contains(&value) {
-        return Ok(());
-    }
-    Err(format!("{value} {what} are not within 1 to {most}"))
 }

@@ -20,13 +20,8 @@ impl<M: Memory, P: Protocol> SharedNothing<M, P> {
     /// [`SetupError`].
     pub fn join(host: &Arc<Host<M>>, area: Area<M>, options: Options) -> Result<Self, SetupError> {
         let db: Self = host.attach(area, options)?;
-        match db.meet(1) {
-            Ok(()) => Ok(db),
-            Err(error) => {
-                db.homes.give_up();
-                Err(error)
-            }
-        }
+        db.homes.arrive(|| db.serve())?;
+        Ok(db)
     }
 
     /// Waits until all hosts have called this for the `round`-th time; the first is
@@ -73,10 +68,8 @@ impl<M: Memory, P: Protocol> Tenant<M> for SharedNothing<M, P> {
         places: &Places,
         options: &Options,
     ) -> Result<Places, SetupError> {
-        if places.tables.is(joining.area.memory(), &options.tables) {
-            return Ok(*places);
-        }
-        Err(SetupError::Unusable("its other hosts have other tables".to_owned()))
+        places.tables.expect(joining.area.memory(), &options.tables)?;
+        Ok(*places)
     }
 
     fn start(joining: &Joining<M>, places: Places, options: Options) -> Result<Self, SetupError> {

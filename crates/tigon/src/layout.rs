@@ -7,9 +7,10 @@
 //! LNR  the log's buffers | LNR's heap: shared rows
 //! ```
 
+use tombolo_database::TableSpec;
+use tombolo_database::hosts::limits::{check_tables, whole_lines, within};
 use tombolo_database::hosts::{HomePlaces, SpecTable};
 use tombolo_database::log::{GroupCommit, LogLayout};
-use tombolo_database::{MAX_KEY_BYTES, TableSpec};
 use tombolo_memory::{LINE_BYTES, LnrAddr, Memory, ScrAddr};
 use tombolo_pod::{AreaPlaces, Budget, HeapPlaces, Kind, PARAMETERS, Stretch, power_of_two_within};
 
@@ -28,9 +29,6 @@ pub const MAX_TABLES: u64 = 64;
 
 /// Workers of a host at most.
 pub const MAX_WORKERS: u64 = 64;
-
-/// The largest log buffer.
-const MAX_LOG_BUFFER_BYTES: u64 = 1 << 30;
 
 /// Words of SCR for each table and partition.
 const ROOT_WORDS: u64 = 1 + LIST_WORDS;
@@ -111,11 +109,7 @@ impl Places {
         {
             return Err("the chunks of its heaps are no powers of two".to_owned());
         }
-        if buffer == 0 || !buffer.is_multiple_of(LINE_BYTES) || buffer > MAX_LOG_BUFFER_BYTES {
-            return Err(format!(
-                "log buffers of {buffer} bytes are not whole lines of up to {MAX_LOG_BUFFER_BYTES}"
-            ));
-        }
+        whole_lines("log buffers", buffer)?;
         if lnr.end() / LINE_BYTES > MAX_LINES {
             return Err("a database's shared rows lie in the first 32 GiB of LNR".to_owned());
         }
@@ -195,19 +189,8 @@ impl Places {
             Coherence::Hardware => (self.scr_heap.chunk_bytes, "SCR"),
             _ => (self.lnr_heap.chunk_bytes, "LNR"),
         };
-        let most = self.shape.tables;
-        if tables.len() > usize::from(most) {
-            return Err(format!(
-                "{} tables are more than the {most} it was made for",
-                tables.len()
-            ));
-        }
+        check_tables(tables, self.shape.tables)?;
         for (number, table) in tables.iter().enumerate() {
-            within(
-                &format!("bytes of a key of table {number}"),
-                table.key_bytes.into(),
-                MAX_KEY_BYTES as u64,
-            )?;
             let bytes = crate::row::slot_bytes(table.row_bytes);
             if bytes > chunk {
                 return Err(format!(
@@ -218,11 +201,4 @@ impl Places {
         }
         Ok(())
     }
-}
-
-fn within(what: &str, value: u64, most: u64) -> Result<(), String> {
-    if (1..=most).contains(&value) {
-        return Ok(());
-    }
-    Err(format!("{value} {what} are not within 1 to {most}"))
 }

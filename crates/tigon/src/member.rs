@@ -24,13 +24,8 @@ impl<M: Memory> Tigon<M> {
     /// [`SetupError`].
     pub fn join(host: &Arc<Host<M>>, area: Area<M>, options: Options) -> Result<Self, SetupError> {
         let db: Self = host.attach(area, options)?;
-        match db.meet(1) {
-            Ok(()) => Ok(db),
-            Err(error) => {
-                db.cat.homes.give_up();
-                Err(error)
-            }
-        }
+        db.cat.homes.arrive(|| db.serve())?;
+        Ok(db)
     }
 
     /// Waits until all hosts have called this for the `round`-th time; the first is
@@ -77,10 +72,8 @@ impl<M: Memory> Tenant<M> for Tigon<M> {
         places: &Places,
         options: &Options,
     ) -> Result<Places, SetupError> {
-        if places.tables.is(joining.area.memory(), &options.tables) {
-            return Ok(*places);
-        }
-        Err(SetupError::Unusable("its other hosts have other tables".to_owned()))
+        places.tables.expect(joining.area.memory(), &options.tables)?;
+        Ok(*places)
     }
 
     fn start(joining: &Joining<M>, places: Places, options: Options) -> Result<Self, SetupError> {

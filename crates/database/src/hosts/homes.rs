@@ -223,9 +223,13 @@ impl<M: Memory> Homes<M> {
         }
     }
 
-    /// Gives up a join that has failed.
-    pub fn give_up(&self) {
-        self.enrolment.give_up(self.memory());
+    /// Waits until all hosts have come, as [`meet`](Self::meet) does for the first time. If that
+    /// fails, this host gives up its join.
+    ///
+    /// # Errors
+    /// As of [`meet`](Self::meet).
+    pub fn arrive(&self, serve: impl FnMut() -> Result<(), TxError>) -> Result<(), SetupError> {
+        self.meet(1, serve).inspect_err(|_| self.enrolment.give_up(self.memory()))
     }
 
     /// Leaves the database, as of [`Host::leave_area`]. Nothing more may be done with it on this

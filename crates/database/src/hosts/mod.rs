@@ -8,6 +8,7 @@ mod attendant;
 mod checkpoints;
 mod engine;
 mod homes;
+pub mod limits;
 mod pods;
 mod setup;
 mod spec_table;

@@ -2,6 +2,7 @@
 
 use tombolo_memory::{Memory, ScrAddr};
 
+use super::SetupError;
 use crate::TableSpec;
 
 /// Where the tables stand: a word with their number, and the words of each.
@@ -22,9 +23,15 @@ impl SpecTable {
         self.words_of(tables).for_each(|(at, word)| memory.store(at, word));
     }
 
-    /// Whether these are the tables.
-    pub fn is<M: Memory>(&self, memory: &M, tables: &[TableSpec]) -> bool {
-        self.words_of(tables).all(|(at, word)| memory.load(at) == word)
+    /// Sees that these are the tables.
+    ///
+    /// # Errors
+    /// [`SetupError::Unusable`] if not.
+    pub fn expect<M: Memory>(&self, memory: &M, tables: &[TableSpec]) -> Result<(), SetupError> {
+        if self.words_of(tables).all(|(at, word)| memory.load(at) == word) {
+            return Ok(());
+        }
+        Err(SetupError::Unusable("its other hosts have other tables".to_owned()))
     }
 
     fn words_of(self, tables: &[TableSpec]) -> impl Iterator<Item = (ScrAddr<u64>, u64)> {
