@@ -16,11 +16,13 @@ use tombolo::{AreaOptions, LayoutOptions, Objects, Options, Pod, PodSpec, format
 use tombolo_log::Ring;
 use tombolo_memory::{Mapped, Memory, Source};
 use tombolo_objects::{Census, Findings, SlotSize};
-use tombolo_pod::{Area, CLOCKS_AGREE_MS, Clocks, DEFAULT_HOSTS, Layout, Phase, SeatState, Stay};
+use tombolo_pod::{
+    Area, CLOCKS_AGREE_MS, Clocks, DEFAULT_HOSTS, Kind, Layout, Phase, SeatState, Stay,
+};
 use tombolo_sharing::{CreateOptions, Geometry, OBJECTS, ObjectArea, TornWrites};
 
 use self::eviction::EvictionInfo;
-use crate::cli::{CreateArgs, FenceArgs, InfoArgs, PodCheckArgs, Sizes};
+use crate::cli::{CreateArgs, EngineKind, FenceArgs, InfoArgs, PodCheckArgs, Sizes};
 use crate::messages;
 use crate::output::{PROBLEMS, pairs, print};
 use crate::qualify::{known, unqualified};
@@ -159,8 +161,7 @@ impl AreaLayout {
         let made_for = match &self.objects {
             Some(objects) if objects.page_cache => "a page cache".to_owned(),
             Some(_) => "objects".to_owned(),
-            None if self.kind == tombolo_messages::KIND.to_string() => "messages".to_owned(),
-            None => format!("{}, which this program does not know", self.kind),
+            None => name_of_kind(&self.kind),
         };
         let mut rows = vec![
             ("made for", made_for),
@@ -171,6 +172,18 @@ impl AreaLayout {
         ];
         rows.extend(self.objects.iter().flat_map(ObjectLayout::rows));
         rows
+    }
+}
+
+/// The name of what an area is made for that holds neither objects nor pages.
+fn name_of_kind(kind: &str) -> String {
+    let is = |other: Kind| other.to_string() == kind;
+    let engine = EngineKind::ALL.into_iter().find(|engine| is(engine.kind()));
+    match engine {
+        Some(engine) => format!("a database of the engine {}", engine.name()),
+        None if is(tombolo_messages::KIND) => "messages".to_owned(),
+        None if is(tombolo_regions::KIND) => "regions".to_owned(),
+        None => format!("{kind}, which this program does not know"),
     }
 }
 

@@ -67,6 +67,8 @@ pub struct ObjectDatabase<M: Memory> {
     shape: Shape,
     /// Leaves that this host has made.
     leaves_made: AtomicU64,
+    /// Whether it has come after all others had.
+    pub(crate) is_late: bool,
 }
 
 /// A table, as one host has it.
@@ -142,6 +144,7 @@ impl<M: Memory> ObjectDatabase<M> {
             leaf_bytes: options.leaf_bytes,
             specs: options.tables,
             leaves_made: AtomicU64::new(0),
+            is_late: false,
             objects,
             homes,
             group,
@@ -167,6 +170,11 @@ impl<M: Memory> ObjectDatabase<M> {
     /// The hosts of the database.
     pub fn homes(&self) -> &Homes<M> {
         &self.homes
+    }
+
+    /// Whether there is a table of which each host has a copy.
+    pub(crate) fn has_replicated(&self) -> bool {
+        self.tables.iter().any(|table| matches!(table, Table::Replicated(_)))
     }
 
     pub(crate) fn table(&self, table: TableId) -> Result<(&Table<M>, &TableSpec), TxError> {

@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use tombolo_database::hosts::{
-    DatabaseShape, EachVersion, EngineMetrics, Homes, Participation, PodEngine, SetupError,
+    AfterDeath, DatabaseShape, EachVersion, EngineMetrics, Homes, Participation, PodEngine,
+    SetupError,
 };
 use tombolo_database::log::GroupCommit;
 use tombolo_database::{TableId, TxError, Version};
 use tombolo_memory::Mapped;
-use tombolo_pod::{Kind, Pod, PodError, PodSpec, Sizes};
+use tombolo_pod::{Area, Kind, Pod, PodError, PodSpec, Sizes, Stay, inspect};
 
 use crate::database::{ObjectDatabase, Options};
-use crate::layout::{KIND, Shape};
+use crate::layout::{KIND, Places, Shape};
+use crate::member::AFTER_DEATH;
 
 /// LNR that a database takes besides its rows and log buffers: tables of the pod, and chunks that
 /// hosts have begun for each size of objects.
@@ -19,9 +21,12 @@ const LNR_BYTES_OF_HOST: u64 = 32 << 20;
 
 impl PodEngine for ObjectDatabase<Mapped> {
     const KIND: Kind = KIND;
-    /// No host knows which transactions a dead one has committed and not logged. Its logger never
-    /// passes their epoch, so recovery does without them.
-    const DRAINS: bool = false;
+    const AFTER_DEATH: AfterDeath = AFTER_DEATH;
+    const DRAINS: bool = true;
+
+    fn settle(&self, home: u8, stay: Stay) -> Result<bool, TxError> {
+        self.settle(home, stay)
+    }
 
     fn lnr_bytes(shape: &DatabaseShape) -> u64 {
         let buffers = u64::from(shape.workers) * shape.log_buffer_bytes;
@@ -46,6 +51,22 @@ impl PodEngine for ObjectDatabase<Mapped> {
     fn take_part(spec: &PodSpec, how: Participation) -> Result<Self, SetupError> {
         let Participation { tables, commit, is_logged, first_epoch } = how;
         Self::open(spec, Options { commit, is_logged, first_epoch, ..Options::new(tables) })
+    }
+
+    fn is_running(spec: &PodSpec) -> Result<bool, PodError> {
+        let pod = inspect(spec)?;
+        let is_running = |area: Area<Mapped>| {
+            let places = Places::of_area(&area.layout().parameters, area.places()).ok()?;
+            let mut hosts = area.membership().hosts().map(|host| area.stay_of(host));
+            let one_lives = hosts.any(|stay| !area.pod().has_ended(stay));
+            Some(one_lives && places.homes.have_all_come(area.memory()))
+        };
+        let area = pod.areas().find(|area| area.layout().kind == KIND);
+        Ok(area.and_then(is_running).unwrap_or(false))
+    }
+
+    fn is_late(&self) -> bool {
+        self.is_late
     }
 
     fn homes(&self) -> &Homes<Mapped> {

@@ -22,9 +22,11 @@
 //!   it before it was [validated](tombolo_database::Transaction::validate).
 //! * Versions of a key grow, also where its row was deleted: its leaf knows the greatest of those.
 //!
-//! Left out: a database that goes on when one of its hosts dies. Its objects do; but what the dead
-//! host had committed and not logged is known to no logger. So hosts stop, and the database is
-//! recovered from its logs.
+//! * When a host dies, the others go on. What it has committed becomes durable, though it may not
+//!   have said so: each transaction writes its worker's marker, which tells how far its log counts.
+//!
+//! Left out: hosts that come later where there are replicated tables, which lie in each host's own
+//! memory.
 
 mod database;
 mod engine;
@@ -33,6 +35,7 @@ mod index;
 mod layout;
 mod leaf;
 mod mapped;
+mod marker;
 mod member;
 mod names;
 mod rows;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tombolo_database::TxError;
 use tombolo_database::hosts::limits::check_tables;
-use tombolo_database::hosts::{Homes, SetupError};
+use tombolo_database::hosts::{AfterDeath, Homes, SetupError};
 use tombolo_database::log::GroupCommit;
 use tombolo_host::{Host, Joining, Tenant};
 use tombolo_memory::Memory;
@@ -16,10 +16,28 @@ use crate::database::{ObjectDatabase, Options};
 use crate::failure::of_objects;
 use crate::layout::{KIND, Places, VERSION};
 
+/// Rows and leaves are in the pod, and markers tell what a dead host has committed.
+pub(crate) const AFTER_DEATH: AfterDeath = AfterDeath::GoOn;
+
 fn area<M: Memory>(host: &Host<M>, kind: Kind) -> Result<Area<M>, PodError> {
     let kinds = || host.pod().areas().map(|area| area.layout().kind.to_string()).collect();
     let area = host.pod().areas().find(|area| area.layout().kind == kind);
     area.ok_or_else(|| PodError::NoArea { kind, there: kinds() })
+}
+
+/// Deletes all objects. No host uses them.
+///
+/// They are those of hosts that have left, or died. The logs have what counts of them: rows of
+/// transactions that no log has may be there, too.
+fn clear<M: Memory>(objects: &Objects<M>) -> Result<(), Error> {
+    let (mut cursor, mut keys) = (0, Vec::new());
+    loop {
+        cursor = objects.scan(cursor, |key| keys.push(key.to_vec()))?;
+        keys.drain(..).try_for_each(|key| objects.delete(&key).map(drop))?;
+        if cursor == 0 {
+            return Ok(());
+        }
+    }
 }
 
 fn failed(error: Error) -> SetupError {
@@ -31,7 +49,8 @@ fn failed(error: Error) -> SetupError {
 
 impl<M: Memory> ObjectDatabase<M> {
     /// Takes part in the database of the pod that `host` is in. Blocks until all its hosts have
-    /// come, for up to 30 seconds.
+    /// come, for up to 30 seconds. A host that comes later, instead of one that has died or left,
+    /// does not wait.
     ///
     /// # Errors
     /// [`SetupError`].
@@ -39,8 +58,14 @@ impl<M: Memory> ObjectDatabase<M> {
         let area_of_objects = area(host, OBJECTS)?;
         let setup = options.objects.clone().into();
         let objects = Objects::attach(host, area_of_objects, setup).map_err(failed)?;
-        let db: Self = host.attach(area(host, KIND)?, (options, objects))?;
-        db.homes.arrive(|| db.serve())?;
+        let mut db: Self = host.attach(area(host, KIND)?, (options, objects))?;
+        db.is_late = db.homes.arrive(|| db.serve())?;
+        if db.is_late && db.has_replicated() {
+            db.leave();
+            let what =
+                "a table of which each host has a copy is not handed to hosts that come later";
+            return Err(SetupError::Unusable(what.to_owned()));
+        }
         Ok(db)
     }
 
@@ -84,8 +109,10 @@ impl<M: Memory> Tenant<M> for ObjectDatabase<M> {
     fn open(
         joining: &Joining<M>,
         places: &Places,
-        (options, _): &Self::Options,
+        (options, objects): &Self::Options,
     ) -> Result<Places, SetupError> {
+        joining.area.release_fenced();
+        clear(objects).map_err(failed)?;
         places.format(joining.area.memory(), &options.tables, options.first_epoch);
         Ok(*places)
     }
@@ -104,7 +131,8 @@ impl<M: Memory> Tenant<M> for ObjectDatabase<M> {
         places: Places,
         (options, objects): Self::Options,
     ) -> Result<Self, SetupError> {
-        let (memory, homes) = (joining.area.memory().clone(), Homes::claim(joining, places.homes)?);
+        let memory = joining.area.memory().clone();
+        let homes = Homes::claim(joining, places.homes, AFTER_DEATH)?;
         let layout = places.shape.log();
         let group = GroupCommit::new(memory, layout, places.log, homes.own(), options.commit);
         Ok(Self::new(objects, homes, group, places.shape, options))

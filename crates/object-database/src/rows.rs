@@ -79,8 +79,9 @@ impl<M: Memory> ObjectDatabase<M> {
         Err(Conflict::Lock.into())
     }
 
-    /// Calls `each` with all rows of a table that are at home here, and of a replicated table with
-    /// all rows, in the order of keys. Transactions may run: each row is as one of them has left
+    /// Calls `each` with all rows of a table that are at home here, or at a home that this host
+    /// [stands for](tombolo_database::hosts::Homes::stands_for), and of a replicated table with all
+    /// rows, in the order of keys. Transactions may run: each row is as one of them has left
     /// it, and rows that come or go meanwhile are met or not.
     ///
     /// # Errors
@@ -91,6 +92,7 @@ impl<M: Memory> ObjectDatabase<M> {
             return replica.each_version(table, spec, each);
         }
         let (width, mut buffer) = (key_width(spec.key_bytes), [0; 8 * MAX_KEY_WORDS]);
+        let homes = self.homes.stands_for();
         let mut from = Some(OrderedKey::from_words(&[0]));
         while let Some(low) = from {
             // Leaves are read anew: they do not have to be of one instant.
@@ -100,7 +102,7 @@ impl<M: Memory> ObjectDatabase<M> {
             for key in leaf.keys.iter().filter(|key| **key >= low) {
                 let key = key.bytes(width, &mut buffer);
                 let partition = spec.partition_of(key, self.partitions());
-                if self.home_of(partition) != self.home().0 {
+                if homes >> self.home_of(partition).0 & 1 == 0 {
                     continue;
                 }
                 if let Some(ReadRow { version, row, .. }) = self.read_row(table, key)? {

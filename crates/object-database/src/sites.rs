@@ -7,6 +7,10 @@ tombolo_memory::sites! {
     READ_LEAVES = "object-database.read.leaves";
     /// The epoch is chosen when all was read that the commit depends on.
     EPOCH_AFTER_READS = "object-database.epoch.after-reads";
+    /// A dead host's transactions that have committed are in its log.
+    SETTLE_MARKER = "object-database.settle.marker";
+    /// A dead host commits nothing any more when others look at what it has committed.
+    SETTLE_OUT = "object-database.settle.out";
     /// A leaf that was split is looked for to the right of where it was known to be.
     LEAF_RIGHT = "object-database.leaf.right";
 }

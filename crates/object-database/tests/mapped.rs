@@ -2,6 +2,7 @@
 //! afterwards.
 
 use tempfile::TempDir;
+use tombolo_database::hosts::{PodEngine as _, SetupError};
 use tombolo_database::{Engine, Partitioning, TableId, TableSpec, Transaction, TxError};
 use tombolo_memory::Mapped;
 use tombolo_object_database::{ObjectDatabase, Options, Shape};
@@ -204,4 +205,90 @@ fn the_epoch_of_a_reader_that_has_found_nothing_ends() {
             std::thread::yield_now();
         }
     });
+}
+
+/// A database in a pod of two hosts, which come and go.
+struct Open {
+    spec: PodSpec,
+    tables: Vec<TableSpec>,
+    _directory: TempDir,
+}
+
+impl Open {
+    fn new(tables: Vec<TableSpec>) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let spec = PodSpec::path(directory.path().join("pod"));
+        let tables_at_most = tables.len() as u16;
+        let shape = Shape {
+            homes: 2,
+            partitions: 1,
+            tables: tables_at_most,
+            workers: 1,
+            log_buffer_bytes: 4 << 10,
+        };
+        let sizes =
+            Sizes { scr_bytes: Some(8 << 20), lnr_bytes: Some(64 << 20), ..Sizes::default() };
+        drop(ObjectDatabase::create(&spec, sizes, shape).unwrap());
+        Self { spec, tables, _directory: directory }
+    }
+
+    fn open(&self) -> Result<ObjectDatabase<Mapped>, SetupError> {
+        ObjectDatabase::open(&self.spec, Options::new(self.tables.clone()))
+    }
+
+    fn open_two(&self) -> Vec<ObjectDatabase<Mapped>> {
+        open_all(2, || self.open().unwrap())
+    }
+}
+
+fn read(host: &ObjectDatabase<Mapped>, number: u64) -> Option<Vec<u8>> {
+    let mut tx = host.begin(0);
+    let row = tx.get(TABLE, &key(number)).unwrap().map(<[u8]>::to_vec);
+    tx.commit().unwrap();
+    row
+}
+
+#[test]
+fn a_host_that_comes_later_finds_all_rows() {
+    let database = Open::new(vec![table()]);
+    let mut hosts = database.open_two();
+    hosts[0].load(TABLE, &key(1), b"row").unwrap();
+    hosts.pop().unwrap().leave();
+    let late = while_ticking(&hosts, || database.open().unwrap());
+    assert_eq!((late.is_late(), late.home().0.0), (true, 1));
+    hosts.push(late);
+    while_ticking(&hosts, || {
+        assert_eq!(read(&hosts[1], 1).as_deref(), Some(&b"row"[..]));
+        let mut tx = hosts[1].begin(0);
+        tx.insert(TABLE, &key(2), b"late").unwrap();
+        tx.commit().unwrap();
+        assert_eq!(read(&hosts[0], 2).as_deref(), Some(&b"late"[..]));
+    });
+}
+
+/// Its copies are in the memory of the hosts that were there.
+#[test]
+fn a_database_with_replicated_tables_takes_no_late_host() {
+    let replicated = TableSpec { partitioning: Partitioning::Replicated, ..table() };
+    let database = Open::new(vec![table(), replicated]);
+    let mut hosts = database.open_two();
+    hosts.pop().unwrap().leave();
+    let refused = while_ticking(&hosts, || database.open().err().unwrap());
+    assert!(refused.to_string().contains("not handed to hosts that come later"), "{refused}");
+}
+
+/// The rows that the logs have are loaded anew then.
+#[test]
+fn a_pod_that_all_hosts_have_left_has_no_rows() {
+    let database = Open::new(vec![table()]);
+    for life in 0..2_u8 {
+        let hosts = database.open_two();
+        assert!(hosts.iter().all(|host| !host.is_late()));
+        while_ticking(&hosts, || {
+            assert_eq!(read(&hosts[0], 1), None);
+            hosts[0].load(TABLE, &key(1), &[life]).unwrap();
+            assert_eq!(read(&hosts[1], 1), Some(vec![life]));
+        });
+        hosts.iter().for_each(ObjectDatabase::leave);
+    }
 }

@@ -95,7 +95,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "evict-and-write" Short eviction::evict_and_write;
     "evict-and-view" Short eviction::evict_and_view;
     "eviction" Long eviction::full;
-    "use-clock" Short eviction::clock;
+    "use-clock" Long eviction::clock;
     "publish-and-read" Short reservations::publish_and_read;
     "publish-twice" Short reservations::publish_twice;
     "filled-by-agent" Short reservations::filled_by_an_agent;
@@ -127,6 +127,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "tigon-hosts-meet" Long transactions::tigon_meets;
     "ds2pl-hosts-meet" Long transactions::ds2pl_meets;
     "object-database-logged" Long transactions::durable::all_live;
+    "object-database-host-fenced" Long transactions::durable::a_host_is_fenced;
     "object-database-hosts-meet" Long transactions::objects_meet;
     "queues-of-two" Short queues::two_hosts;
     "queues" Long queues::all_ask_each_other;
@@ -550,6 +551,8 @@ pub(crate) const WRITTEN_FOR: &[(&str, &str)] = &[
     ("pagecache.cut.unmarked", "page-cut-while-written"),
     ("pagecache.latch.take", "page-cut-and-admitted"),
     ("pagecache.header.forget-first", "hcmeta-page-noted"),
+    ("object-database.settle.marker", "object-database-host-dies"),
+    ("object-database.settle.out", "object-database-host-fenced"),
     ("database.begin.announce", "freed-under-reader"),
     ("database.commit.epoch", "one-log"),
     ("database.drain.invalidate", "drainer-dies"),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tombolo_database::hosts::{Homes, SetupError};
+use tombolo_database::hosts::{AfterDeath, Homes, SetupError};
 use tombolo_database::log::GroupCommit;
 use tombolo_host::{Host, Joining, Tenant};
 use tombolo_memory::Memory;
@@ -73,7 +73,8 @@ impl<M: Memory, P: Protocol> Tenant<M> for SharedNothing<M, P> {
     }
 
     fn start(joining: &Joining<M>, places: Places, options: Options) -> Result<Self, SetupError> {
-        let (memory, homes) = (joining.area.memory().clone(), Homes::claim(joining, places.homes)?);
+        let memory = joining.area.memory().clone();
+        let homes = Homes::claim(joining, places.homes, AfterDeath::Stop)?;
         let (layout, log) = (places.shape.log(), places.log);
         let group = GroupCommit::new(memory, layout, log, homes.own(), options.commit);
         Ok(Self::new(homes, places, group, options))

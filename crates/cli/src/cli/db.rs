@@ -295,7 +295,7 @@ pub(crate) enum TablesFrom {
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct DbPodArgs {
     /// The engine that runs transactions in it.
-    #[arg(long, value_enum, default_value = "tigon", value_name = "ENGINE")]
+    #[arg(long, value_enum, default_value = "objects", value_name = "ENGINE")]
     pub(crate) engine: EngineKind,
     /// Coherent memory (SCR).
     #[arg(long, value_name = "SIZE", default_value = "200MiB", value_parser = size)]

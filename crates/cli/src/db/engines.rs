@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use tombolo::PodSpec;
-use tombolo_database::hosts::{DatabaseShape, PodEngine, recreate_pod};
+use tombolo_database::hosts::{AfterDeath, DatabaseShape, PodEngine, recreate_pod};
 use tombolo_memory::Mapped;
 use tombolo_object_database::ObjectDatabase;
 use tombolo_pod::{Kind, Pod, inspect};
@@ -52,8 +52,18 @@ impl EngineKind {
     pub(crate) fn of_pod(spec: &PodSpec) -> Result<Self> {
         let pod = inspect(spec)?;
         let has = |kind: Kind| pod.areas().any(|area| area.layout().kind == kind);
-        let found = Self::ALL.into_iter().find(|engine| with_engine!(*engine, E => has(E::KIND)));
+        let found = Self::ALL.into_iter().find(|engine| has(engine.kind()));
         found.with_context(|| format!("{spec} holds no database; `tombolo db create` makes one"))
+    }
+
+    /// The kind of the area that its database lies in.
+    pub(crate) fn kind(self) -> Kind {
+        with_engine!(self, E => E::KIND)
+    }
+
+    /// Whether the others go on when a host dies.
+    pub(crate) fn goes_on(self) -> bool {
+        with_engine!(self, E => E::AFTER_DEATH) == AfterDeath::GoOn
     }
 
     /// Its name in reports.

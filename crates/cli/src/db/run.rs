@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use tombolo_database::Home;
-use tombolo_database::hosts::PodEngine;
+use tombolo_database::hosts::{AfterDeath, CheckpointError, PodEngine};
 use tombolo_oltp::{BackOff, Driver, DriverOptions, Seat, Step, Until, Worker};
 
 use super::conditions::Checked;
@@ -151,6 +151,8 @@ impl<W: Checked, E: PodEngine> Member<'_, W, E> {
                 }
                 // The attendant says why.
                 Err(_) if self.attendant.has_failed() => {}
+                Err(CheckpointError::Tx(_) | CheckpointError::Busy)
+                    if E::AFTER_DEATH == AfterDeath::GoOn => {}
                 Err(error) => bail!(error),
             }
             since = Instant::now();
@@ -178,7 +180,7 @@ impl<W: Checked, E: PodEngine> Member<'_, W, E> {
         Ok(false)
     }
 
-    /// Runs transactions until this host is told to leave or a host dies.
+    /// Runs transactions until this host is told to leave, or a host dies and all stop.
     pub(super) fn soak(&self) -> Result<()> {
         let Built::Ledger(workload) = &self.orders.workload.build() else {
             bail!("only a database with a ledger can be soaked");

@@ -59,14 +59,30 @@ struct Report {
     /// Transactions that are there in the end.
     found: u64,
     rows: u64,
-    /// The longest time until a host that was left knew of a death.
+    /// The longest time until a host that was left knew of a death, where all stop.
     noticed_ms: u64,
+    /// Hosts that went on after a death of another one, and the longest time in which such a host
+    /// told of no durable transaction.
+    went_on: u32,
+    paused_p99_ms: u64,
+    paused_ms: u64,
     recovery_ms: u64,
     seconds: f64,
     failures: Vec<String>,
 }
 
 impl Report {
+    /// The reaction of hosts that were left.
+    fn reaction(&self) -> String {
+        match self.went_on {
+            0 => format!("by the others within {} ms", self.noticed_ms),
+            hosts => format!(
+                "{hosts} hosts; nothing became durable for {} ms at most, 99 % within {} ms",
+                self.paused_ms, self.paused_p99_ms
+            ),
+        }
+    }
+
     fn text(&self) -> String {
         let text = pairs(&[
             ("engine", self.engine.to_owned()),
@@ -78,7 +94,7 @@ impl Report {
                     self.deaths_of_one, self.deaths_of_all, self.killed
                 ),
             ),
-            ("noticed", format!("by the others within {} ms", self.noticed_ms)),
+            (if self.went_on > 0 { "went on" } else { "noticed" }, self.reaction()),
             (
                 "recoveries",
                 format!(
@@ -116,6 +132,7 @@ pub(crate) fn run(args: &DbSoakArgs) -> Result<ExitCode> {
         pod,
         random: ChaCha8Rng::seed_from_u64(args.seed),
         acknowledged: HashSet::new(),
+        pauses_ms: Vec::new(),
         report: Report {
             engine: args.engine.name(),
             seed: args.seed,
@@ -139,6 +156,7 @@ pub(crate) fn run(args: &DbSoakArgs) -> Result<ExitCode> {
     }
     bar.finish_and_clear();
     soak.recover(0)?;
+    soak.sum_up();
     soak.report.seconds = started.elapsed().as_secs_f64();
     soak.report.acknowledged = soak.acknowledged.len() as u64;
     output::print(&soak.report, args.format, Report::text)?;
@@ -154,6 +172,8 @@ struct Soak<'a> {
     random: ChaCha8Rng,
     /// The numbers of transactions that a host has told to be durable.
     acknowledged: HashSet<u64>,
+    /// Of each host that went on after a death.
+    pauses_ms: Vec<u64>,
     report: Report,
 }
 
@@ -264,36 +284,98 @@ impl Soak<'_> {
         Ok(None)
     }
 
-    /// Kills one host, or all, and waits until the others have noticed.
+    /// Kills one host, or all. The others have to notice, or to go on until they are killed, too.
     fn kill(&mut self, hosts: &mut [HostProcess]) -> Result<()> {
         let one = self.random.next_u64() as usize % hosts.len();
         let all = hosts.len() == 1 || self.random.next_u64().is_multiple_of(3);
+        *(if all { &mut self.report.deaths_of_all } else { &mut self.report.deaths_of_one }) += 1;
         let died = Instant::now();
-        for (number, host) in hosts.iter_mut().enumerate() {
-            if all || number == one {
-                host.kill()?;
-                self.report.killed += 1;
+        if all {
+            return self.kill_some(hosts, |_| true);
+        }
+        self.kill_some(hosts, |host| host == one)?;
+        if self.args.engine.goes_on() {
+            self.go_on(hosts, one)?;
+            return self.kill_some(hosts, |host| host != one);
+        }
+        self.await_notice(hosts, one, died)
+    }
+
+    /// Kills hosts. Their messages from before count.
+    fn kill_some(
+        &mut self,
+        hosts: &mut [HostProcess],
+        is_chosen: impl Fn(usize) -> bool,
+    ) -> Result<()> {
+        let chosen = |(number, host)| is_chosen(number).then_some(host);
+        let mut chosen: Vec<_> = hosts.iter_mut().enumerate().filter_map(chosen).collect();
+        for host in &mut chosen {
+            host.kill()?;
+            self.report.killed += 1;
+        }
+        for host in chosen {
+            while let Ok(Some(line)) = host.line(PATIENCE) {
+                self.take(&line)?;
             }
         }
-        *(if all { &mut self.report.deaths_of_all } else { &mut self.report.deaths_of_one }) += 1;
-        for (number, host) in hosts.iter_mut().enumerate() {
+        Ok(())
+    }
+
+    /// The hosts but `dead` go on for a random time: what they commit becomes durable.
+    fn go_on(&mut self, hosts: &mut [HostProcess], dead: usize) -> Result<()> {
+        let died = Instant::now();
+        let life = Duration::from_nanos(self.random.next_u64() % LIFE.as_nanos() as u64);
+        let mut left: Vec<Survivor<'_>> = hosts
+            .iter_mut()
+            .enumerate()
+            .filter_map(|(number, host)| (number != dead).then_some(Survivor::new(number, host)))
+            .collect();
+        while died.elapsed() < life || left.iter().any(|host| host.told < 2) {
+            for survivor in &mut left {
+                let number = survivor.number;
+                while let Some(line) = survivor.process.line(Duration::from_millis(1))? {
+                    let before = self.acknowledged.len();
+                    if let Some(what) = self.take(&line)? {
+                        bail!(
+                            "host {number} does not go on after the death of host {dead}: {what}"
+                        );
+                    }
+                    survivor.hear(self.acknowledged.len() > before);
+                }
+                if survivor.last.elapsed() > PATIENCE {
+                    let waited = PATIENCE.as_secs();
+                    bail!(
+                        "host {number} has no durable transaction {waited} s after the death of host {dead}"
+                    );
+                }
+            }
+        }
+        self.report.went_on += left.len() as u32;
+        self.pauses_ms.extend(left.iter().map(|survivor| survivor.pause.as_millis() as u64));
+        Ok(())
+    }
+
+    /// Waits until the hosts but `dead` say that it has died.
+    fn await_notice(
+        &mut self,
+        hosts: &mut [HostProcess],
+        dead: usize,
+        died: Instant,
+    ) -> Result<()> {
+        for (number, host) in hosts.iter_mut().enumerate().filter(|(number, _)| *number != dead) {
             let mut told = None;
-            // Its messages from before its end count.
             loop {
                 match host.line(Duration::from_millis(20)) {
                     Ok(Some(line)) => told = self.take(&line)?.or(told),
                     Ok(None) if died.elapsed() > PATIENCE => {
                         let waited = PATIENCE.as_secs();
                         bail!(
-                            "host {number} has not noticed the death of host {one} for {waited} s"
+                            "host {number} has not noticed the death of host {dead} for {waited} s"
                         );
                     }
                     Ok(None) => {}
                     Err(_) => break,
                 }
-            }
-            if all || number == one {
-                continue;
             }
             let noticed = died.elapsed().as_millis() as u64;
             self.report.noticed_ms = self.report.noticed_ms.max(noticed);
@@ -301,12 +383,47 @@ impl Soak<'_> {
                 Some(what) if what.contains("has died") => {}
                 told => {
                     let told = told.unwrap_or_else(|| "nothing".to_owned());
-                    let what = format!("host {number} says of the death of host {one}: {told}");
+                    let what = format!("host {number} says of the death of host {dead}: {told}");
                     self.report.failures.push(what);
                 }
             }
         }
         Ok(())
+    }
+
+    fn sum_up(&mut self) {
+        self.pauses_ms.sort_unstable();
+        let at = |part: f64| {
+            let last = self.pauses_ms.len().checked_sub(1)?;
+            self.pauses_ms.get((last as f64 * part).round() as usize).copied()
+        };
+        self.report.paused_p99_ms = at(0.99).unwrap_or(0);
+        self.report.paused_ms = at(1.0).unwrap_or(0);
+    }
+}
+
+/// A host that is left after a death.
+struct Survivor<'a> {
+    number: usize,
+    process: &'a mut HostProcess,
+    /// How often it has told of durable transactions.
+    told: u32,
+    last: Instant,
+    /// The longest time between two times.
+    pause: Duration,
+}
+
+impl<'a> Survivor<'a> {
+    fn new(number: usize, process: &'a mut HostProcess) -> Self {
+        Self { number, process, told: 0, last: Instant::now(), pause: Duration::ZERO }
+    }
+
+    fn hear(&mut self, is_durable: bool) {
+        if is_durable {
+            self.pause = self.pause.max(self.last.elapsed());
+            self.last = Instant::now();
+            self.told += 1;
+        }
     }
 }
 

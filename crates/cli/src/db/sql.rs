@@ -98,12 +98,17 @@ pub(crate) fn serve(args: &SqlArgs) -> Result<()> {
     let log = args.log.display();
     ensure!(args.log.is_dir(), "there is no directory {log}; `tombolo db create --sql` makes one");
     let store = Store::in_use(&args.log)?;
-    let (setting, recovered) = store.read()?;
+    let engine = EngineKind::of_pod(&args.pod)?;
+    // Then the rows are in the pod.
+    let is_running = with_engine!(engine, E => E::is_running(&args.pod))?;
+    let (setting, recovered) = match is_running {
+        true => (store.setting()?, None),
+        false => store.read().map(|(setting, recovered)| (setting, Some(recovered)))?,
+    };
     ensure!(
         matches!(setting.rows, Chosen::Sql { .. }),
         "the database in {log} was not made for SQL; `tombolo db create --sql` makes one that is"
     );
-    let engine = EngineKind::of_pod(&args.pod)?;
     ensure!(
         engine != EngineKind::Sundial,
         "Sundial+ lets rows come into ranges that were read, and SQL is serializable here; create \
@@ -116,21 +121,18 @@ fn serve_on<E: PodEngine>(
     args: &SqlArgs,
     stop: &Stop,
     store: &Store,
-    (setting, recovered): (&Setting, Recovered),
+    (setting, recovered): (&Setting, Option<Recovered>),
 ) -> Result<()> {
     let login = login(args)?;
     let trusts = login.is_none();
-    let engine = join::<E>(args, setting, recovered.next)?;
+    let first_epoch = recovered.as_ref().map_or(1, |recovered| recovered.next);
+    let engine = join::<E>(args, setting, first_epoch)?;
     let attendant = Attendant::start(Arc::clone(&engine));
-    load_own(&*engine, &recovered)?;
-    if engine.home().0 == Home(0) {
-        recovered.close(store.directory())?;
+    if engine.is_late() {
+        attendant.begin_log(Arc::clone(store.directory()))?;
+    } else {
+        begin_together(&*engine, &attendant, store, recovered)?;
     }
-    drop(recovered);
-    // All rows are there before the first transaction, and all hosts have read the log.
-    engine.meet_all(2)?;
-    attendant.begin_log(Arc::clone(store.directory()))?;
-    engine.meet_all(3)?;
     let settings = Settings { workers: setting.workers.into(), ..Settings::default() };
     let db = SqlDatabase::new(Arc::clone(&engine), settings);
     let config = Config { login, max_connections: args.max_connections.into() };
@@ -145,6 +147,27 @@ fn serve_on<E: PodEngine>(
         bail!("{error}");
     }
     Ok(())
+}
+
+/// Loads what was recovered, and begins the log, together with all other hosts.
+fn begin_together<E: PodEngine>(
+    engine: &E,
+    attendant: &Attendant<E>,
+    store: &Store,
+    recovered: Option<Recovered>,
+) -> Result<()> {
+    let recovered = recovered.context(
+        "all hosts of the database have gone just now; `tombolo db recover` makes a new pod",
+    )?;
+    load_own(engine, &recovered)?;
+    if engine.home().0 == Home(0) {
+        recovered.close(store.directory())?;
+    }
+    drop(recovered);
+    // All rows are there before the first transaction, and all hosts have read the log.
+    engine.meet_all(2)?;
+    attendant.begin_log(Arc::clone(store.directory()))?;
+    Ok(engine.meet_all(3)?)
 }
 
 fn join<E: PodEngine>(args: &SqlArgs, setting: &Setting, first_epoch: u64) -> Result<Arc<E>> {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use tombolo_database::log::{
-    CheckpointPart, CheckpointWriter, Claim, Directory, Recovered, Storage as _, recover,
+    CheckpointPart, CheckpointWriter, Claim, Directory, Recovered, Storage as _, catalog, recover,
 };
 use tombolo_database::{Engine, Home, OrderedKey, TableId, TableSpec, TxError, Version, key_width};
 use tombolo_oltp::{Reference, ReferenceTransaction, Workload, load};
@@ -158,9 +158,30 @@ impl Store {
             "{name} has no checkpoint; a database that can be recovered begins with \
              `tombolo db create`"
         );
-        let setting = Setting::decode(&recovered.catalog)
-            .with_context(|| format!("the catalog in {name} is of another program"))?;
-        Ok((setting, recovered))
+        Ok((self.decode(&recovered.catalog)?, recovered))
+    }
+
+    fn decode(&self, catalog: &[u8]) -> Result<Setting> {
+        let name = self.path.display();
+        Setting::decode(catalog)
+            .with_context(|| format!("the catalog in {name} is of another program"))
+    }
+
+    /// The description of the database that the newest checkpoint records. Hosts may run.
+    ///
+    /// # Errors
+    /// That the checkpoint is damaged; that there is none.
+    pub(crate) fn setting(&self) -> Result<Setting> {
+        let since = Instant::now();
+        let catalog = loop {
+            match catalog(&self.directory) {
+                // A newer one may just have taken its place.
+                Err(_) if since.elapsed() < PATIENCE => thread::sleep(Duration::from_millis(10)),
+                found => break found?,
+            }
+        };
+        let name = self.path.display();
+        self.decode(&catalog.with_context(|| format!("{name} has no checkpoint"))?)
     }
 
     /// Writes a checkpoint of what was recovered, and removes what came before; how many files.

@@ -384,6 +384,8 @@ fn what_was_acknowledged_outlives_deaths() {
         let count = |name: &str| report[name].as_u64().unwrap();
         assert_eq!((count("deaths_of_one") + count("deaths_of_all"), count("recoveries")), (4, 5));
         assert!(count("acknowledged") > 0 && count("found") >= count("acknowledged"), "{report}");
+        let goes_on = engine == "objects" && count("deaths_of_one") > 0;
+        assert_eq!(count("went_on") > 0, goes_on, "{report}");
     }
 }
 

@@ -18,6 +18,7 @@ mod qualify;
 mod reference;
 mod saved;
 mod soak;
+mod sql;
 mod streams;
 mod tier;
 mod tombolo;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::tombolo::{Running, complaint, connect, output, printed, tombolo};
+use crate::tombolo::{Running, complaint, connect, has_program, output, printed, tombolo};
 use crate::up::ports;
 
 /// A generous limit for what takes seconds.
@@ -34,12 +34,7 @@ fn can_run(program: &str) -> bool {
         eprintln!("skipped: {reason}");
         return false;
     }
-    let is_there = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
-    let is_there = is_there.unwrap().status.success();
-    if !is_there {
-        eprintln!("skipped: there is no {program}");
-    }
-    is_there
+    has_program(program)
 }
 
 /// Runs a program with tiers and without: both say the same. Returns it.

@@ -40,6 +40,16 @@ pub(crate) fn complaint(args: &[&str]) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
+/// Whether this machine has a program. If not, it says that a test is skipped.
+pub(crate) fn has_program(program: &str) -> bool {
+    let is_there = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
+    let is_there = is_there.unwrap().status.success();
+    if !is_there {
+        eprintln!("skipped: there is no {program}");
+    }
+    is_there
+}
+
 /// A folder in shared memory, if there is enough of it.
 pub(crate) fn folder() -> TempDir {
     let shared = rustix::fs::statvfs("/dev/shm").map_or(0, |fs| fs.f_bavail * fs.f_frsize);

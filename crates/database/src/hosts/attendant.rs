@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tombolo_memory::Mapped;
 
-use super::{CheckpointError, PodEngine, Written, serve_part, write_checkpoint};
+use super::{AfterDeath, CheckpointError, PodEngine, Written, serve_part, write_checkpoint};
 use crate::log::{LogError, LogMetrics, Logger, Storage, truncate};
 use crate::{Engine as _, TxError};
 
@@ -30,8 +30,8 @@ const READERS: usize = 2;
 const MOST_FAILED_WRITES: u32 = 3;
 
 /// A host's background work, its log, and its parts of checkpoints, each by a thread of its own.
-/// When another host has died,
-/// this one writes out the dead host's log buffers, if its engine [can](PodEngine::DRAINS).
+/// When another host has died, this one writes out the dead host's log buffers, if its engine
+/// [can](PodEngine::DRAINS). Where the others [go on](super::AfterDeath), it cleans up.
 ///
 /// Dropping it ends both threads, and the log as it is.
 pub struct Attendant<E: PodEngine> {
@@ -46,6 +46,8 @@ pub struct Attendant<E: PodEngine> {
 struct Shared<E> {
     engine: Arc<E>,
     has_ended: AtomicBool,
+    /// Whether this host logs, which cleans up then.
+    has_log: AtomicBool,
     /// Why the host cannot go on.
     failure: Mutex<Option<TxError>>,
     /// Whether the log can go on.
@@ -69,7 +71,7 @@ impl<E: PodEngine> Shared<E> {
 
     fn tick(&self) {
         while !self.has_ended() {
-            if let Err(error) = self.engine.tick() {
+            if let Err(error) = self.engine.tick().and_then(|()| self.clean_up_unlogged()) {
                 self.fail(error);
                 if E::DRAINS {
                     // Committed transactions are still to become durable.
@@ -78,6 +80,21 @@ impl<E: PodEngine> Shared<E> {
             }
             thread::park_timeout(TICK);
         }
+    }
+
+    /// Goes on without hosts that have died, where nothing is logged.
+    fn clean_up_unlogged(&self) -> Result<(), TxError> {
+        let (engine, homes) = (&self.engine, self.engine.homes());
+        if E::AFTER_DEATH == AfterDeath::Stop || self.has_log.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        homes.clean_up(|home, stay| {
+            let settled = engine.settle(home, stay)?;
+            if settled {
+                engine.group().retire(home);
+            }
+            Ok(settled)
+        })
     }
 
     fn log<S: Storage>(&self, mut logger: Logger<Mapped, S>) {
@@ -124,6 +141,9 @@ impl<E: PodEngine> Shared<E> {
         drained: &mut u64,
     ) -> Result<(), LogError> {
         let homes = self.engine.homes();
+        if E::AFTER_DEATH == AfterDeath::GoOn {
+            return self.clean_up(logger);
+        }
         if !E::DRAINS || homes.check().is_ok() {
             return Ok(());
         }
@@ -137,12 +157,26 @@ impl<E: PodEngine> Shared<E> {
     }
 }
 
+impl<E: PodEngine> Shared<E> {
+    /// Goes on without hosts that have died.
+    fn clean_up<S: Storage>(&self, logger: &mut Logger<Mapped, S>) -> Result<(), LogError> {
+        self.engine.homes().clean_up(|home, stay| match self.engine.settle(home, stay) {
+            Ok(settled) => Ok(settled && logger.drain(home).map(|_| true)?),
+            Err(error) => {
+                self.fail(error);
+                Ok(false)
+            }
+        })
+    }
+}
+
 impl<E: PodEngine> Attendant<E> {
     /// Begins the background work.
     pub fn start(engine: Arc<E>) -> Self {
         let shared = Arc::new(Shared {
             engine,
             has_ended: AtomicBool::new(false),
+            has_log: AtomicBool::new(false),
             failure: Mutex::default(),
             log_failed: AtomicBool::new(false),
             logged: Mutex::default(),
@@ -161,6 +195,7 @@ impl<E: PodEngine> Attendant<E> {
         storage: S,
     ) -> Result<(), LogError> {
         let parts = storage.clone();
+        self.shared.has_log.store(true, Ordering::Release);
         let logger = Logger::open(Arc::clone(self.shared.engine.group()), storage)?;
         let (logging, writing) = (Arc::clone(&self.shared), Arc::clone(&self.shared));
         let mut threads = lock(&self.logging);

@@ -1,11 +1,14 @@
 //! Checkpoints of a database that runs.
 //!
 //! One host asks for a checkpoint, of an epoch that is settled. Each host writes the rows that are
-//! at home there into a part of its own, while transactions run. When all parts are written, and
-//! the epoch in which the last row was read is durable, the host that asked writes the manifest.
+//! at home there into a part of its own, while transactions run. The first one also writes those at
+//! home where no host is, if the database goes on then. When all parts are written, and the epoch
+//! in which the last row was read is durable, the host that asked writes the manifest. If a host
+//! has come or gone meanwhile, it gives up.
 //!
 //! ```text
-//! claim          how many checkpoints were begun and ended: odd while one is written
+//! claim          how many checkpoints were begun and ended (56 bits) | the home whose host writes
+//!                one now, plus one (8)
 //! wanted         the checkpoint that parts are asked for: its number (23 bits) | its epoch (41);
 //!                0 if there is none
 //! a line a home  the checkpoint of its last part | rows | batches | last epoch read
@@ -17,7 +20,7 @@
 
 use tombolo_memory::{Memory, ScrAddr};
 
-use super::{EachVersion, Homes};
+use super::{AfterDeath, EachVersion, Homes};
 use crate::log::{CheckpointPart, CheckpointWriter, GroupCommit, LogError, PartSummary, Storage};
 use crate::{Durability, Partitioning, TableId, TableSpec, TxError, sites};
 
@@ -54,6 +57,18 @@ struct CheckpointClaim {
     count: u64,
 }
 
+impl CheckpointClaim {
+    /// The word while a host of `home` has it.
+    fn of(self, home: u8) -> u64 {
+        self.count << 8 | (u64::from(home) + 1)
+    }
+
+    /// The word afterwards.
+    fn ended(self) -> u64 {
+        (self.count + 1) << 8
+    }
+}
+
 /// A checkpoint that is being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct CheckpointId(u64);
@@ -84,11 +99,14 @@ impl<M: Memory> Homes<M> {
 
     /// Begins a checkpoint; `None` if another one is being written.
     fn claim_checkpoint(&self) -> Option<CheckpointClaim> {
-        let (memory, claim) = (self.memory(), self.claim_word());
-        let count = memory.load(claim);
-        let is_free = count.is_multiple_of(2)
-            && memory.compare_exchange(sites::CHECKPOINT_ASK, claim, count, count + 1).is_ok();
-        is_free.then_some(CheckpointClaim { count: count + 1 })
+        let (memory, word) = (self.memory(), self.claim_word());
+        let found = memory.load(word);
+        let claim = CheckpointClaim { count: (found >> 8) + 1 };
+        let is_free = found as u8 == 0
+            && memory
+                .compare_exchange(sites::CHECKPOINT_ASK, word, found, claim.of(self.own()))
+                .is_ok();
+        is_free.then_some(claim)
     }
 
     /// Asks all hosts for their parts of the checkpoint that is good from `epoch`. The remains of
@@ -120,15 +138,31 @@ impl<M: Memory> Homes<M> {
         memory.store(self.part_word(own, 0), of.0);
     }
 
-    /// The parts of all hosts; `None` as long as one is missing.
+    /// The hosts that take part now, by their homes.
+    fn hosts(&self) -> Vec<Option<u8>> {
+        let there = self.are_there();
+        let host = |home| self.host_of(home).filter(|_| there >> home & 1 == 1);
+        (0..self.count()).map(host).collect()
+    }
+
+    /// The parts of all `hosts`, those of when they were asked for; `None` as long as one is
+    /// missing.
     ///
     /// # Errors
-    /// [`CheckpointError::Part`]; that a host has left or died.
-    fn parts_of(&self, of: CheckpointId) -> Result<Option<Vec<WrittenPart>>, CheckpointError> {
+    /// [`CheckpointError::Part`]; that a host has come or gone.
+    fn parts_of(
+        &self,
+        of: CheckpointId,
+        hosts: &[Option<u8>],
+    ) -> Result<Option<Vec<WrittenPart>>, CheckpointError> {
         self.check()?;
         let memory = self.memory();
         let mut parts = Vec::new();
-        for home in 0..self.count() {
+        for (home, host) in (0..).zip(hosts) {
+            let goes_on = self.after_death() == AfterDeath::GoOn;
+            if host.is_none() && goes_on {
+                continue;
+            }
             if memory.load(self.part_word(home, 0)) != of.0 {
                 if !self.is_there(home) {
                     let host = self.host_of(home).unwrap_or(home);
@@ -144,31 +178,53 @@ impl<M: Memory> Homes<M> {
             let last = memory.load(self.part_word(home, 3));
             parts.push((PartSummary { number: home.into(), batches, rows }, last));
         }
+        self.check_same(hosts)?;
         Ok(Some(parts))
+    }
+
+    /// The rows at home where no host is were read by a host that stands for it: no host has come
+    /// or gone since they were asked for.
+    fn check_same(&self, hosts: &[Option<u8>]) -> Result<(), TxError> {
+        if self.after_death() == AfterDeath::Stop {
+            return Ok(());
+        }
+        let now = self.hosts();
+        let changed = hosts.iter().zip(&now).find(|(then, now)| then != now);
+        let host = changed.and_then(|(then, now)| then.or(*now));
+        host.map_or(Ok(()), |host| Err(TxError::HostLeft { host }))
     }
 
     /// The checkpoint that this host has begun is written, or given up.
     fn end_checkpoint(&self, claim: CheckpointClaim) {
         self.memory().store(self.wanted(), 0);
-        self.memory().store(self.claim_word(), claim.count + 1);
+        self.memory().store(self.claim_word(), claim.ended());
+    }
+
+    /// The checkpoint that a host of this home has begun is given up, if there is one: it is gone.
+    pub(super) fn give_up_checkpoint_of(&self, home: u8) {
+        let found = self.memory().load(self.claim_word());
+        let claim = CheckpointClaim { count: found >> 8 };
+        if found == claim.of(home) {
+            self.end_checkpoint(claim);
+        }
     }
 }
 
 /// Writes this host's part of the checkpoint that is good from `epoch`: the rows that
-/// `each_version` calls back with, for each of the tables. Home 0 writes the tables of which each
-/// host has a copy. Blocks while files are synchronised.
+/// `each_version` calls back with, for each of the tables. The host that stands for home 0 writes
+/// the tables of which each host has a copy. Blocks while files are synchronised.
 ///
 /// # Errors
 /// That the storage fails; those of `each_version`.
 fn write_part<S: Storage>(
     storage: S,
-    (epoch, home): (u64, u8),
+    (epoch, home, stands_for): (u64, u8, u64),
     tables: &[TableSpec],
     mut each_version: impl FnMut(TableId, &mut EachVersion<'_>) -> Result<(), TxError>,
 ) -> Result<PartSummary, CheckpointError> {
     let mut part = CheckpointPart::create(storage, epoch, home.into())?;
     for (table, spec) in (0..).map(TableId).zip(tables) {
-        if spec.partitioning == Partitioning::Replicated && home != 0 {
+        if spec.partitioning == Partitioning::Replicated && stands_for & 1 == 0 {
             continue;
         }
         each_version(table, &mut |partition, key, version, row| {
@@ -198,7 +254,8 @@ pub fn serve_part<M: Memory, S: Storage>(
     each_version: impl FnMut(TableId, &mut EachVersion<'_>) -> Result<(), TxError>,
 ) -> bool {
     let Some(id) = homes.part_to_write() else { return false };
-    let part = write_part(storage, (id.epoch(), homes.own()), tables, each_version);
+    let part =
+        write_part(storage, (id.epoch(), homes.own(), homes.stands_for()), tables, each_version);
     // Loaded after the last row was read.
     let last = group.epoch();
     homes.part_written(id, part.ok().map(|part| (part, last)));
@@ -225,8 +282,9 @@ pub fn write_checkpoint<M: Memory, S: Storage + Clone>(
     let epoch = group.settled_epoch();
     let written = CheckpointWriter::begin(storage.clone(), epoch).map_err(Into::into);
     let written = written.and_then(|writer| {
+        let hosts = homes.hosts();
         let id = homes.ask_parts(claim, epoch);
-        let rows = finish((homes, group), writer, id, catalog, &mut wait)?;
+        let rows = finish((homes, group), writer, (id, &hosts), catalog, &mut wait)?;
         Ok(Written { epoch, rows, removed_files: truncate()? })
     });
     homes.end_checkpoint(claim);
@@ -237,12 +295,12 @@ pub fn write_checkpoint<M: Memory, S: Storage + Clone>(
 fn finish<M: Memory, S: Storage + Clone>(
     (homes, group): (&Homes<M>, &GroupCommit<M>),
     mut writer: CheckpointWriter<S>,
-    id: CheckpointId,
+    (id, hosts): (CheckpointId, &[Option<u8>]),
     catalog: &[u8],
     wait: &mut impl FnMut() -> Result<(), TxError>,
 ) -> Result<u64, CheckpointError> {
     let parts = loop {
-        if let Some(parts) = homes.parts_of(id)? {
+        if let Some(parts) = homes.parts_of(id, hosts)? {
             break parts;
         }
         wait()?;

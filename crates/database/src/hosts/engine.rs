@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use tombolo_memory::Mapped;
-use tombolo_pod::{Kind, Pod, PodError, PodSpec, Sizes};
+use tombolo_pod::{Kind, Pod, PodError, PodSpec, Sizes, Stay};
 
-use super::{Homes, SetupError};
+use super::{AfterDeath, Homes, SetupError};
 use crate::log::{GroupCommit, GroupSettings};
 use crate::{Engine, TableId, TableSpec, TxError, Version};
 
@@ -71,9 +71,23 @@ pub trait PodEngine: Engine + Send + Sync + Sized + 'static {
     /// The kind of the pod's area.
     const KIND: Kind;
 
+    /// The consequence of a host's death for the others.
+    const AFTER_DEATH: AfterDeath = AfterDeath::Stop;
+
     /// Whether hosts that are left write out the log buffers of a dead one. Otherwise recovery
     /// takes the logs as they are.
     const DRAINS: bool;
+
+    /// Puts in order what a host has left that was fenced, but for its log: from here on nothing
+    /// that it does counts. `false` if it is too early for that. Of engines that go on when a host
+    /// dies; the others have nothing to do.
+    ///
+    /// # Errors
+    /// That this host was fenced, too.
+    fn settle(&self, home: u8, stay: Stay) -> Result<bool, TxError> {
+        let _ = (home, stay);
+        Ok(true)
+    }
 
     /// Bytes of LNR that such a database takes, besides shared rows.
     fn lnr_bytes(shape: &DatabaseShape) -> u64;
@@ -94,6 +108,22 @@ pub trait PodEngine: Engine + Send + Sync + Sized + 'static {
     /// # Errors
     /// [`SetupError`].
     fn take_part(spec: &PodSpec, how: Participation) -> Result<Self, SetupError>;
+
+    /// Whether the database in a pod runs already, as far as can be told, so that a host which
+    /// comes now is [late](Self::is_late). Of engines that go on when a host dies.
+    ///
+    /// # Errors
+    /// That the pod cannot be opened.
+    fn is_running(spec: &PodSpec) -> Result<bool, PodError> {
+        let _ = spec;
+        Ok(false)
+    }
+
+    /// Whether this host has come after all others had, in the home of one that has died or left.
+    /// All rows are there, and no host waits for it.
+    fn is_late(&self) -> bool {
+        false
+    }
 
     /// The hosts of the database.
     fn homes(&self) -> &Homes<Mapped>;
@@ -121,9 +151,10 @@ pub trait PodEngine: Engine + Send + Sync + Sized + 'static {
         row: &[u8],
     ) -> Result<(), TxError>;
 
-    /// Calls `each` with all rows of a table that are at home here, and of a replicated table with
-    /// all rows, in the order of keys for each partition. Transactions may run: each row is as one
-    /// of them has left it, and rows that come or go meanwhile are met or not.
+    /// Calls `each` with all rows of a table that are at home here, or at a home that this host
+    /// [stands for](Homes::stands_for), and of a replicated table with all rows, in the order of
+    /// keys for each partition. Transactions may run: each row is as one of them has left it, and
+    /// rows that come or go meanwhile are met or not.
     ///
     /// # Errors
     /// Those of `each`; that a host has died.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tombolo_memory::{HostMutex, LnrAddr, Memory, ScrAddr, lock_api};
 
 use super::layout::{LogLayout, LogPlaces};
-use super::worker::Worker;
+use super::worker::{LogPosition, Worker};
 use crate::{Durability, MAX_EPOCH, TxError, sites};
 
 /// The word of a worker that has no transaction, and of a host that has no logger.
@@ -231,6 +231,24 @@ impl<M: Memory> GroupCommit<M> {
     pub(crate) fn set_own(&self, epoch: u64) {
         self.memory.step();
         self.own.store(epoch, Ordering::Release);
+    }
+
+    /// The records that worker `number` of a dead host has staged up to `position` count. Several
+    /// hosts may say so.
+    pub fn settle(&self, host: u8, number: u16, position: LogPosition) {
+        let word = self.places.filled(host, number);
+        if self.memory.load(word) < position.0 {
+            self.memory.store(word, position.0);
+        }
+    }
+
+    /// No epoch waits for a host that has died any more: its log is written out, if it had one.
+    pub fn retire(&self, host: u8) {
+        for worker in 0..self.places.layout.workers {
+            self.memory.store(self.places.commits(host, worker), IDLE);
+            self.memory.store(self.places.began(host, worker), IDLE);
+        }
+        self.memory.store(self.places.durable(host), IDLE);
     }
 
     /// Hosts whose log has a file, a bit for each.

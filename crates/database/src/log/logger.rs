@@ -299,12 +299,7 @@ impl<M: Memory, S: Storage> Logger<M, S> {
             self.free(host, &ends);
             self.bytes += bytes;
         }
-        let (memory, places) = (&self.group.memory, &self.group.places);
-        for worker in 0..places.layout.workers {
-            memory.store(places.commits(host, worker), IDLE);
-            memory.store(places.began(host, worker), IDLE);
-        }
-        memory.store(places.durable(host), IDLE);
+        self.group.retire(host);
         Ok(is_filled || has_logger)
     }
 

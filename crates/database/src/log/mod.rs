@@ -44,8 +44,8 @@ pub use error::LogError;
 pub use layout::LogLayout;
 pub use logger::{LogMetrics, Logger};
 pub use record::{Change, record_bytes};
-pub use recovery::{Recovered, RecoveredRow, recover, recover_part, truncate};
+pub use recovery::{Recovered, RecoveredRow, catalog, recover, recover_part, truncate};
 pub use storage::{Claim, Directory, Storage};
-pub use worker::Worker;
+pub use worker::{LogPosition, Worker};
 
 use error::During;

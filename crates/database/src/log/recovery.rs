@@ -90,6 +90,15 @@ pub fn recover<S: Storage + Sync>(storage: &S, threads: usize) -> Result<Recover
     recover_part(storage, threads, |_, _| true)
 }
 
+/// The catalog of the newest checkpoint, if there is one. Hosts may run.
+///
+/// # Errors
+/// That the storage fails, or that the checkpoint is damaged, or was just removed for a newer one.
+pub fn catalog(storage: &impl Storage) -> Result<Option<Vec<u8>>, LogError> {
+    let files = storage.list().during("list the files of", "the log")?;
+    Ok(Checkpoint::newest(storage, &files)?.map(|checkpoint| checkpoint.catalog))
+}
+
 /// As [`recover`], of rows alone whose table and partition are `wanted`: hosts that recover
 /// together each want the rows that are at home there. All of them find the same epochs.
 ///

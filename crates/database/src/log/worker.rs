@@ -11,6 +11,10 @@ use super::epochs::{GroupCommit, IDLE};
 use super::record::{self, Change};
 use crate::{TxError, sites};
 
+/// A position in a worker's buffer: how many bytes were put into it before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LogPosition(pub u64);
+
 /// The log of one worker: it runs one transaction at a time.
 ///
 /// A transaction calls [`begin`](Self::begin), and [`finish`](Self::finish) at its end, however it
@@ -18,7 +22,9 @@ use crate::{TxError, sites};
 ///
 /// 1. [`reserve`](Self::reserve): after it nothing of the log can fail;
 /// 2. [`commit_epoch`](Self::commit_epoch), when it holds all its locks;
-/// 3. [`append`](Self::append), before another transaction can see its changes.
+/// 3. [`append`](Self::append), before another transaction can see its changes. An engine that can
+///    tell of a dead host whether it has committed may [`stage`](Self::stage) the record before the
+///    commit instead, and [`publish`](Self::publish) it afterwards.
 pub struct Worker<M: Memory> {
     group: Arc<GroupCommit<M>>,
     number: u16,
@@ -34,6 +40,11 @@ impl<M: Memory> Worker<M> {
         let filled = group.memory.load(group.places.filled(group.host, number));
         let flushed = group.memory.load(group.places.flushed(group.host, number));
         Self { group, number, filled, flushed, record: Vec::new() }
+    }
+
+    /// Which of its host's workers it is.
+    pub fn number(&self) -> u16 {
+        self.number
     }
 
     /// Announces a transaction. What other hosts take out of shared structures from here on,
@@ -110,15 +121,29 @@ impl<M: Memory> Worker<M> {
     /// when this returns; if the host dies before, there is none.
     ///
     /// # Panics
-    /// If there is no room, or a key has more than 65,535 bytes.
+    /// As of [`stage`](Self::stage).
     pub fn append<'a>(&mut self, epoch: u64, changes: impl IntoIterator<Item = Change<'a>>) {
+        let position = self.stage(epoch, changes);
+        self.publish(epoch, position);
+    }
+
+    /// Puts the record of a transaction that may commit in `epoch` into the buffer: the position
+    /// behind it. It is whole in shared memory when this returns, and counts once it is
+    /// [published](Self::publish). If it never is, the next record takes its place.
+    ///
+    /// # Panics
+    /// If there is no room, or a key has more than 65,535 bytes.
+    pub fn stage<'a>(
+        &mut self,
+        epoch: u64,
+        changes: impl IntoIterator<Item = Change<'a>>,
+    ) -> LogPosition {
         self.record.clear();
         record::encode(epoch, changes.into_iter(), &mut self.record);
         let bytes = self.record.len() as u64;
         assert!(self.has_room(bytes), "a record of {bytes} bytes was not reserved");
         let (memory, places) = (&self.group.memory, &self.group.places);
-        let (host, number) = (self.group.host, self.number);
-        let pieces = places.pieces(host, number, self.filled, bytes);
+        let pieces = places.pieces(self.group.host, self.number, self.filled, bytes);
         let pieces = pieces.into_iter().filter(|lines| lines.count() > 0);
         let mut rest = &self.record[..];
         for lines in pieces.clone() {
@@ -127,15 +152,21 @@ impl<M: Memory> Worker<M> {
             memory.write(lines.start(), piece);
             rest = behind;
         }
-        self.filled += bytes.next_multiple_of(LINE_BYTES);
         memory.publish(sites::APPEND_CLEAN, pieces.clone(), |memory| {
             let mut rest = bytes;
             for lines in pieces {
                 memory.gives(lines, rest.min(lines.bytes()));
                 rest -= rest.min(lines.bytes());
             }
-            memory.store(places.filled(host, number), self.filled);
         });
+        LogPosition(self.filled + bytes.next_multiple_of(LINE_BYTES))
+    }
+
+    /// The record that was [staged](Self::stage) up to `position` counts.
+    pub fn publish(&mut self, epoch: u64, position: LogPosition) {
+        self.filled = position.0;
+        let word = self.group.places.filled(self.group.host, self.number);
+        self.group.memory.store(word, self.filled);
         self.group.request(epoch);
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tombolo_database::log::LogPosition;
 use tombolo_database::{Conflict, Engine, MAX_KEY_WORDS, OrderedKey, TableId, TxError, log};
 use tombolo_memory::Memory;
 use tombolo_sharing::{Reads, Writes};
@@ -33,17 +34,18 @@ impl<M: Memory> Tx<'_, M> {
         let is_late = self.db.memory().keeps(sites::EPOCH_AFTER_READS);
         let epoch = if is_late { epoch } else { epoch.max(2) - 1 };
         self.choose_versions(epoch)?;
-        self.transact()?;
-        self.leaves.committed();
-        if self.db.is_logged {
-            self.log(epoch);
+        let staged = self.db.is_logged.then(|| self.stage(epoch));
+        self.transact(staged)?;
+        if let Some(position) = staged {
+            self.worker.publish(epoch, position);
         }
+        self.leaves.committed();
         Ok(epoch)
     }
 
     /// The epoch of a transaction that changes nothing: it is durable when all is that it has read.
     fn commit_reads(&mut self) -> Result<u64, TxError> {
-        self.transact()?;
+        self.transact(None)?;
         // Of a row that is absent nothing tells when it was deleted.
         if self.rows.values().any(|access| access.seen.is_none()) {
             let epoch = self.db.group.epoch();
@@ -93,8 +95,8 @@ impl<M: Memory> Tx<'_, M> {
         Ok(())
     }
 
-    /// Makes the changes.
-    fn transact(&mut self) -> Result<(), TxError> {
+    /// Makes the changes, and the worker's marker if they are logged.
+    fn transact(&mut self, staged: Option<LogPosition>) -> Result<(), TxError> {
         let (mut reads, mut writes) = (Reads::new(), Writes::new());
         let keeps = self.db.memory().keeps(sites::READ_ROWS);
         self.each_key(|name, access| {
@@ -107,6 +109,10 @@ impl<M: Memory> Tx<'_, M> {
             }
         });
         self.leaves.add_to(&mut reads, &mut writes);
+        if let Some(position) = staged {
+            let name = names::of_marker(self.db.homes.own(), self.worker.number());
+            writes.insert(name, Some(self.db.marker(position)));
+        }
         self.transact_objects(&reads, &writes)
     }
 
@@ -127,9 +133,10 @@ impl<M: Memory> Tx<'_, M> {
         }
     }
 
-    /// Puts the changes into the log. Others may have seen them: their epochs are not smaller, and
-    /// this host's logger does not pass this one before the transaction has ended.
-    fn log(&mut self, epoch: u64) {
+    /// Puts the changes into the log's buffer, before the commit: the host may die right after it.
+    /// When they count there, others may have seen them. That is no harm: their epochs are not
+    /// smaller, and this host's logger does not pass this one before the transaction has ended.
+    fn stage(&mut self, epoch: u64) -> LogPosition {
         let changes = changes(self.db, &self.rows);
         let (specs, partitions) = (&self.db.specs, self.db.partitions());
         let records = changes.iter().map(|LoggedRow { table, key, access }| log::Change {
@@ -139,7 +146,7 @@ impl<M: Memory> Tx<'_, M> {
             version: access.version,
             row: access.current(),
         });
-        self.worker.append(epoch, records);
+        self.worker.stage(epoch, records)
     }
 }
 

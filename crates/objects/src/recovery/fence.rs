@@ -34,6 +34,7 @@ use crate::error::of_log;
 use crate::host::Locks;
 use crate::host::cleanups::Cleanup;
 use crate::recovery::absent::{Dead, Fenced};
+use crate::replica::Shard;
 use crate::storage::index::Entry;
 use crate::storage::records::RecordId;
 use crate::{Error, Objects};
@@ -99,6 +100,18 @@ impl<M: Memory> Objects<M> {
         let fenced = self.area().fence(stay);
         self.recover(stay, Need::Nothing)?;
         Ok(fenced)
+    }
+
+    /// Whether nothing that a stay does to objects counts any more, and all that counts can be
+    /// read: it has left, or was cleaned up after, or fences are in the whole log.
+    pub fn is_out(&self, stay: Stay) -> bool {
+        if self.area().is_member(stay) {
+            return false;
+        }
+        let fenced = |shard: &Shard<M>| {
+            shard.paused(|_, fences, _, _| fences.stays().any(|fenced| fenced == stay))
+        };
+        !self.area().is_fenced(stay) || self.shards().iter().all(fenced)
     }
 
     /// Does what can be done about a fenced host, unless another thread or host is at it:

@@ -1,6 +1,7 @@
 //! Hosts of a database of objects log their transactions, and die: what was acknowledged as durable
 //! is recovered from the logs alone, any other transaction whole or not at all, and none without
-//! those whose changes it has seen.
+//! those whose changes it has seen. Hosts that are left go on, and what they commit becomes
+//! durable.
 //!
 //! Rows are inserted once, and then each update says which one it has found. So the updates of a
 //! key are a chain.
@@ -10,7 +11,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tombolo_database::log::{Logger, SimulatedDisk, recover};
+use tombolo_database::log::{LogError, Logger, SimulatedDisk, recover};
 use tombolo_database::{Engine, Transaction, TxError};
 use tombolo_host::Host;
 use tombolo_memory::Memory;
@@ -25,7 +26,14 @@ use crate::epochs::PacedDisk;
 use crate::world::Busy;
 
 type Db = ObjectDatabase<SimMemory>;
-type Member = (Rc<Db>, RefCell<Logger<SimMemory, PacedDisk>>);
+
+/// A host of the database.
+struct Member {
+    db: Rc<Db>,
+    logger: RefCell<Logger<SimMemory, PacedDisk>>,
+    /// The others have taken it for dead.
+    is_out: Cell<bool>,
+}
 
 /// Keys, all of one partition.
 const KEYS: u64 = 3;
@@ -74,7 +82,7 @@ fn join(memory: SimMemory, disk: &Arc<SimulatedDisk>) -> Member {
     let db = Db::join(&host, Options { is_logged: true, ..options_of_objects() }).unwrap();
     let logger = Logger::open(Arc::clone(db.log()), storage).unwrap();
     db.meet(2).unwrap();
-    (Rc::new(db), RefCell::new(logger))
+    Member { db: Rc::new(db), logger: RefCell::new(logger), is_out: Cell::new(false) }
 }
 
 /// One transaction, which inserts all rows, or updates some.
@@ -102,27 +110,82 @@ fn transact(db: &Db, book: &Book, worker: usize, insert: bool) -> Result<(), TxE
     Ok(())
 }
 
-/// Runs transactions until a host has died, or all are through.
-fn run_client(db: &Db, book: &Book, worker: usize) {
-    for _ in 0..TRANSACTIONS {
-        match transact(db, book, worker, false) {
-            Ok(()) => {}
-            Err(error) if error.is_conflict() => {
-                (0..db.memory().random() % 20).for_each(|_| db.memory().pause());
+impl Member {
+    /// Runs transactions, and waits until they are durable. A death of another host is no error.
+    fn run_client(&self, book: &Book, worker: usize) {
+        let (db, memory) = (&self.db, self.db.memory());
+        for _ in 0..TRANSACTIONS {
+            match transact(db, book, worker, false) {
+                Ok(()) => {}
+                Err(error) if error.is_conflict() => {
+                    (0..memory.random() % 20).for_each(|_| memory.pause());
+                }
+                Err(error) => {
+                    assert!(self.tick().is_err(), "{error}");
+                    return;
+                }
             }
-            Err(error) => {
-                assert!(db.memory().deaths() > 0, "{error}");
-                return;
-            }
+            book.acknowledged.set(book.acknowledged.get().max(db.durable_epoch()));
         }
-        book.acknowledged.set(book.acknowledged.get().max(db.durable_epoch()));
+        let last = db.log().epoch();
+        db.log().request(last);
+        while db.durable_epoch() < last && !self.is_out.get() {
+            memory.pause();
+        }
+    }
+
+    /// Does what the host has to do besides, once.
+    fn tick(&self) -> Result<(), TxError> {
+        let ticked = self.db.tick().and_then(|()| {
+            self.db.homes().clean_up(|home, stay| {
+                let settled = self.db.settle(home, stay)?;
+                if settled {
+                    self.logger.borrow_mut().drain(home).unwrap();
+                }
+                Ok(settled)
+            })
+        });
+        self.is_out.set(ticked.is_err());
+        ticked
+    }
+
+    fn attend(&self, book: &Book) {
+        while book.busy.get() > 0 && self.tick().is_ok() {
+            match self.logger.borrow_mut().tick() {
+                Ok(_) => {}
+                Err(LogError::Retired { .. }) => return self.is_out.set(true),
+                Err(error) => panic!("{error}"),
+            }
+            self.db.memory().pause();
+        }
     }
 }
 
-fn run(trial: &Trial, mortal: &[usize], deaths: Deaths) {
+/// How hosts end before they have run all transactions.
+#[derive(Clone, Copy)]
+enum End {
+    None,
+    /// The second host dies.
+    OneDies,
+    AllDie,
+    /// The second host is fenced, and lives.
+    OneIsFenced,
+}
+
+impl End {
+    fn kills(self) -> Option<Kills> {
+        let (hosts, deaths) = match self {
+            Self::None | Self::OneIsFenced => return None,
+            Self::OneDies => (vec![1], Deaths::One),
+            Self::AllDie => (vec![0, 1], Deaths::Together),
+        };
+        Some(Kills { hosts, one_in: 1, deaths })
+    }
+}
+
+fn run(trial: &Trial, end: End) {
     let setup = Setup { clients: 2, ..SHORT };
-    let kills = Kills { hosts: mortal.to_vec(), one_in: 1, deaths };
-    let mut simulation = simulation::<Db>(trial, setup, (!mortal.is_empty()).then_some(kills));
+    let mut simulation = simulation::<Db>(trial, setup, end.kills());
     let disk = Arc::new(SimulatedDisk::new());
     let (book, members) = (Rc::<Book>::default(), Rc::<RefCell<Vec<Rc<Member>>>>::default());
     for host in 0..setup.hosts {
@@ -135,27 +198,29 @@ fn run(trial: &Trial, mortal: &[usize], deaths: Deaths) {
     simulation.run_calmly().unwrap();
     let first = Rc::clone(&members.borrow()[0]);
     let inserting = Rc::clone(&book);
-    simulation.spawn(first.0.memory().host(), move |_| {
-        transact(&first.0, &inserting, 0, true).unwrap();
+    simulation.spawn(first.db.memory().host(), move |_| {
+        transact(&first.db, &inserting, 0, true).unwrap();
     });
     simulation.run_calmly().unwrap();
     for member in members.borrow().iter() {
-        let host = member.0.memory().host();
+        let host = member.db.memory().host();
         for worker in 0..setup.clients {
             let (member, book) = (Rc::clone(member), Rc::clone(&book));
             let busy = Busy::new(&book.busy);
             simulation.spawn(host, move |_| {
-                run_client(&member.0, &book, worker);
+                member.run_client(&book, worker);
                 drop(busy);
             });
         }
         let (member, book) = (Rc::clone(member), Rc::clone(&book));
-        simulation.spawn(host, move |memory| {
-            let (db, logger) = &*member;
-            while book.busy.get() > 0 && db.tick().is_ok() {
-                logger.borrow_mut().tick().unwrap();
-                memory.pause();
-            }
+        simulation.spawn(host, move |_| member.attend(&book));
+    }
+    if let End::OneIsFenced = end {
+        let first = Rc::clone(&members.borrow()[0]);
+        simulation.spawn(first.db.memory().host(), move |memory| {
+            (0..memory.random() % 100).for_each(|_| memory.pause());
+            let area = first.db.homes().area();
+            area.fence(area.stay_of(1 - first.db.homes().host().seat().host()));
         });
     }
     simulation.run().unwrap();
@@ -212,15 +277,20 @@ fn left_by<'c>(changes: impl Iterator<Item = &'c Change>) -> Option<BTreeMap<Key
 
 /// All hosts live.
 pub(crate) fn all_live(trial: &Trial) {
-    run(trial, &[], Deaths::One);
+    run(trial, End::None);
 }
 
-/// One host dies: the others stop.
+/// One host dies: the other goes on.
 pub(crate) fn a_host_dies(trial: &Trial) {
-    run(trial, &[1], Deaths::One);
+    run(trial, End::OneDies);
+}
+
+/// One host is fenced, and does not notice at once: the other goes on.
+pub(crate) fn a_host_is_fenced(trial: &Trial) {
+    run(trial, End::OneIsFenced);
 }
 
 /// All hosts die at once: the logs are all that is left.
 pub(crate) fn all_die(trial: &Trial) {
-    run(trial, &[0, 1], Deaths::Together);
+    run(trial, End::AllDie);
 }
