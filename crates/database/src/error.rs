@@ -89,6 +89,12 @@ pub enum TxError {
         /// Its number.
         host: u8,
     },
+    /// This host was taken for dead, and the others go on without it.
+    #[error("host {host} of the database was fenced: the others go on without it; start it again")]
+    Fenced {
+        /// Its number.
+        host: u8,
+    },
     /// The host at which the row is at home has left the database.
     #[error("host {host}, which has the row, has left the database; start it again")]
     HostLeft {

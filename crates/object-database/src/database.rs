@@ -73,8 +73,8 @@ pub struct ObjectDatabase<M: Memory> {
 
 /// A table, as one host has it.
 pub(crate) enum Table<M: Memory> {
-    /// A copy of the whole table.
-    Replicated(Replica<M>),
+    /// A copy of the whole table. Its rows are objects as well, for hosts that come later.
+    Replicated(Replica<M>, Shared<M>),
     /// Rows and leaves are objects.
     Shared(Shared<M>),
 }
@@ -132,9 +132,14 @@ impl<M: Memory> ObjectDatabase<M> {
         shape: Shape,
         options: Options,
     ) -> Self {
-        let table = |spec: &TableSpec| match spec.partitioning {
-            Partitioning::Replicated => Table::Replicated(Replica::new(key_width(spec.key_bytes))),
-            Partitioning::Leading { .. } => Table::Shared(Shared::new(key_width(spec.key_bytes))),
+        let table = |spec: &TableSpec| {
+            let width = key_width(spec.key_bytes);
+            match spec.partitioning {
+                Partitioning::Replicated => {
+                    Table::Replicated(Replica::new(width), Shared::new(width))
+                }
+                Partitioning::Leading { .. } => Table::Shared(Shared::new(width)),
+            }
         };
         let workers = (0..shape.workers).map(|it| HostMutex::<M, _>::new(group.worker(it)));
         Self {
@@ -172,25 +177,16 @@ impl<M: Memory> ObjectDatabase<M> {
         &self.homes
     }
 
-    /// Whether there is a table of which each host has a copy.
-    pub(crate) fn has_replicated(&self) -> bool {
-        self.tables.iter().any(|table| matches!(table, Table::Replicated(_)))
-    }
-
     pub(crate) fn table(&self, table: TableId) -> Result<(&Table<M>, &TableSpec), TxError> {
         let number = usize::from(table.0);
         let spec = self.specs.get(number).ok_or(TxError::NoTable { table })?;
         Ok((&self.tables[number], spec))
     }
 
-    /// A table whose rows are objects.
-    ///
-    /// # Panics
-    /// If it is none.
+    /// A table, as far as its rows are objects.
     pub(crate) fn shared(&self, table: TableId) -> &Shared<M> {
         match &self.tables[usize::from(table.0)] {
-            Table::Shared(shared) => shared,
-            Table::Replicated(_) => unreachable!("a replicated table has no leaves"),
+            Table::Shared(shared) | Table::Replicated(_, shared) => shared,
         }
     }
 

@@ -12,7 +12,7 @@ pub(crate) fn of_objects(host: u8, error: &Error) -> TxError {
         }
         // A row or a leaf went with a host that was changing it. The logs have it.
         Error::Lost { host } => TxError::HostDied { host: *host },
-        error if error.is_fenced() => TxError::HostDied { host },
+        error if error.is_fenced() => TxError::Fenced { host },
         error => TxError::Failed(error.to_string()),
     }
 }

@@ -24,9 +24,8 @@
 //!
 //! * When a host dies, the others go on. What it has committed becomes durable, though it may not
 //!   have said so: each transaction writes its worker's marker, which tells how far its log counts.
-//!
-//! Left out: hosts that come later where there are replicated tables, which lie in each host's own
-//! memory.
+//! * Rows of replicated tables are in each host's own memory, and in the pod for hosts that come
+//!   later. No transaction changes them.
 
 mod database;
 mod engine;

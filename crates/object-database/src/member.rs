@@ -13,7 +13,6 @@ use tombolo_pod::{Area, Kind, PodError};
 use tombolo_sharing::{Error, OBJECTS};
 
 use crate::database::{ObjectDatabase, Options};
-use crate::failure::of_objects;
 use crate::layout::{KIND, Places, VERSION};
 
 /// Rows and leaves are in the pod, and markers tell what a dead host has committed.
@@ -60,11 +59,8 @@ impl<M: Memory> ObjectDatabase<M> {
         let objects = Objects::attach(host, area_of_objects, setup).map_err(failed)?;
         let mut db: Self = host.attach(area(host, KIND)?, (options, objects))?;
         db.is_late = db.homes.arrive(|| db.serve())?;
-        if db.is_late && db.has_replicated() {
-            db.leave();
-            let what =
-                "a table of which each host has a copy is not handed to hosts that come later";
-            return Err(SetupError::Unusable(what.to_owned()));
+        if db.is_late {
+            db.copy_replicated().inspect_err(|_| db.leave())?;
         }
         Ok(db)
     }
@@ -80,7 +76,11 @@ impl<M: Memory> ObjectDatabase<M> {
 
     /// Does what other hosts wait for. Does not block.
     pub(crate) fn serve(&self) -> Result<(), TxError> {
-        self.objects.tick().map_err(|error| of_objects(self.homes.host().seat().host(), &error))
+        match self.objects.tick() {
+            // The next call tries again.
+            Err(Error::Busy { .. } | Error::Stalled { .. }) => Ok(()),
+            ticked => ticked.map_err(|error| self.failed(&error)),
+        }
     }
 
     /// Leaves the database. Nothing more may be done with it on this host.

@@ -2,7 +2,7 @@
 
 use tombolo_database::hosts::EachVersion;
 use tombolo_database::{
-    Conflict, Engine, MAX_KEY_WORDS, OrderedKey, TableId, TxError, Version, key_width,
+    Conflict, Engine, MAX_KEY_WORDS, OrderedKey, TableId, TableSpec, TxError, Version, key_width,
 };
 use tombolo_memory::Memory;
 use tombolo_sharing::{Error, Reads, Version as ObjectVersion, Writes};
@@ -13,6 +13,9 @@ use crate::names;
 
 /// How often a key is put into an index while others change it.
 const ATTEMPTS: usize = 1000;
+
+/// The home whose host puts the rows of replicated tables into the pod.
+const KEEPER: u8 = 0;
 
 /// A row, and the version of its object.
 pub(crate) struct ReadRow {
@@ -50,8 +53,11 @@ impl<M: Memory> ObjectDatabase<M> {
         spec.check_key(table, key)?;
         spec.check_row(table, row)?;
         let ordered = OrderedKey::new(key, key_width(spec.key_bytes));
-        if let Table::Replicated(replica) = what {
-            return replica.load(table, &ordered, row);
+        if let Table::Replicated(replica, _) = what {
+            replica.load(table, &ordered, row)?;
+            if self.homes.own() != KEEPER {
+                return Ok(());
+            }
         }
         match self.objects.create(&names::of_row(table, key), &encode(version, row)) {
             Err(Error::Exists) => return Err(TxError::Duplicate { table }),
@@ -88,11 +94,36 @@ impl<M: Memory> ObjectDatabase<M> {
     /// Those of `each`; that a host has died.
     pub fn each_row(&self, table: TableId, each: &mut EachVersion<'_>) -> Result<(), TxError> {
         let (what, spec) = self.table(table)?;
-        if let Table::Replicated(replica) = what {
+        if let Table::Replicated(replica, _) = what {
             return replica.each_version(table, spec, each);
         }
-        let (width, mut buffer) = (key_width(spec.key_bytes), [0; 8 * MAX_KEY_WORDS]);
         let homes = self.homes.stands_for();
+        self.each_object(
+            (table, spec),
+            &|partition| homes >> self.home_of(partition).0 & 1 == 1,
+            each,
+        )
+    }
+
+    /// Copies the rows of replicated tables from the pod, which this host has come to later.
+    pub(crate) fn copy_replicated(&self) -> Result<(), TxError> {
+        for (table, spec) in (0..).map(TableId).zip(&self.specs) {
+            let (Table::Replicated(replica, shared), _) = self.table(table)? else { continue };
+            self.each_object((table, spec), &|_| true, &mut |_, key, _, row| {
+                replica.load(table, &OrderedKey::new(key, shared.width), row)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Calls `each` with the rows of a table that are objects, and in partitions that are wanted.
+    fn each_object(
+        &self,
+        (table, spec): (TableId, &TableSpec),
+        is_wanted: &dyn Fn(u32) -> bool,
+        each: &mut EachVersion<'_>,
+    ) -> Result<(), TxError> {
+        let (width, mut buffer) = (key_width(spec.key_bytes), [0; 8 * MAX_KEY_WORDS]);
         let mut from = Some(OrderedKey::from_words(&[0]));
         while let Some(low) = from {
             // Leaves are read anew: they do not have to be of one instant.
@@ -102,7 +133,7 @@ impl<M: Memory> ObjectDatabase<M> {
             for key in leaf.keys.iter().filter(|key| **key >= low) {
                 let key = key.bytes(width, &mut buffer);
                 let partition = spec.partition_of(key, self.partitions());
-                if homes >> self.home_of(partition).0 & 1 == 0 {
+                if !is_wanted(partition) {
                     continue;
                 }
                 if let Some(ReadRow { version, row, .. }) = self.read_row(table, key)? {

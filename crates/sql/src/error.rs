@@ -124,9 +124,10 @@ impl From<TxError> for SqlError {
             TxError::Full { .. } => state::OUT_OF_MEMORY,
             TxError::NoWorker { .. } => state::TOO_MANY_CONNECTIONS,
             TxError::NotDurable { .. } => state::COMPLETION_UNKNOWN,
-            TxError::HostDied { .. } | TxError::HostLeft { .. } | TxError::NoAnswer { .. } => {
-                state::CRASH_SHUTDOWN
-            }
+            TxError::HostDied { .. }
+            | TxError::Fenced { .. }
+            | TxError::HostLeft { .. }
+            | TxError::NoAnswer { .. } => state::CRASH_SHUTDOWN,
             TxError::Schema(_) => state::DATA_CORRUPTED,
             _ => state::INTERNAL,
         };

@@ -46,9 +46,9 @@ Of 100 transactions about two customers, --cross have the second one in another 
 const DB: &str = "\
 Databases: create, look at, check, recover, dump and load them.
 
-The rows of a database lie in the own memory of its hosts while they run, or in the pod with the engine \
-`objects`. All hosts come, run and leave \
-together, and a death ends the database until it is recovered. The directory of its log lasts: \
+The rows of a database lie in the pod with the engine `objects`, while one host runs at least; hosts may \
+die and come back. With the other engines they lie in the own memory of hosts: these run together, and a \
+death ends the database until it is recovered. The directory of its log lasts: \
 a checkpoint, and a log of each host. So these commands work on that directory, while no host runs; \
 they say so if one does. The pod is where hosts meet: `db recover` makes it anew.
 
@@ -60,7 +60,7 @@ Examples:
   tombolo bench smallbank --pod /dev/shm/bank --log /var/tmp/bank
   tombolo db create /dev/shm/shop --schema shop.toml --partitions 8 --log /var/tmp/shop
   tombolo db create /dev/shm/sql --sql --hosts 1 --log /var/tmp/sql
-  tombolo db create /dev/shm/sql2 --sql --engine objects --hosts 1 --log /var/tmp/sql2
+  tombolo db create /dev/shm/sql2 --sql --engine tigon --hosts 1 --log /var/tmp/sql2
   tombolo db info --log /var/tmp/bank
   tombolo db check --log /var/tmp/bank
   tombolo db recover /dev/shm/bank --log /var/tmp/bank";
@@ -70,6 +70,7 @@ Kill hosts of a database again and again, and recover it from its logs alone.
 
 Hosts that are processes run TPC-C. Each transaction also writes its number into two partitions, and a \
 host tells the number when the transaction is durable. Again and again one host is killed, or all are. \
+With the engine `objects` the others have to go on, and a new host may come in the place of a dead one. \
 Then the pod's file is deleted, and the database is recovered from its directory. Each transaction \
 that was told to be durable has to be there, and each other one whole or not at all. Each transaction \
 also reads two registers and writes one, and its row says what it found: the history of all \

@@ -11,13 +11,13 @@ pub(super) const SQL: &str = "\
 Serve SQL by PostgreSQL's protocol, as one host of a database.
 
 psql, pgbench and drivers for PostgreSQL connect to it. `tombolo db create --sql` makes the database. Its \
-hosts come, run and leave together: start this command once for each of them, with the same --pod and \
---log. Every host serves every table. All transactions are serializable, changes of tables included.
+hosts begin together: start this command once for each of them, with the same --pod and --log. When one \
+dies or leaves, the others go on, and this command brings it back. Every host serves every table. All transactions are serializable, changes of tables included.
 
 A statement outside of a transaction that conflicts with others is run again. In a transaction a conflict \
 is an error with the code 40001: roll back, and run the transaction again. A commit is acknowledged when \
-it is in the files of all hosts. A death of a host ends the database: `tombolo db recover` brings it back \
-with all that was acknowledged.
+it is in the files of all hosts. When all hosts have ended, they begin anew with all that was acknowledged. \
+With the engines `tigon` and `ds2pl` a death ends the database, until `tombolo db recover`.
 
 Without --user and --password-file every user is believed, and --listen has to be an address of loopback. \
 Connections are not encrypted.";

@@ -22,12 +22,27 @@ pub(crate) struct Hosts<'a> {
 impl<'a> Hosts<'a> {
     /// Starts the hosts, and waits until all are in the database.
     pub(crate) fn start(orders: &Orders, hosts: u8, stop: &'a Stop) -> Result<Self> {
-        let words = ["db-worker".to_owned(), format!("--host={}", serde_json::to_string(orders)?)];
-        let start = |host| HostProcess::start(format!("host {host}"), &words, None);
+        let start = |host: u8| start(orders, host.into());
         let processes = (0..hosts).map(start).collect::<Result<_>>()?;
         let mut hosts = Self { processes, stop };
-        hosts.wait("joining", 0, |event| matches!(event, Event::Joined))?;
+        hosts.wait("joining", 0, has_joined)?;
         Ok(hosts)
+    }
+
+    /// Starts a host in the place of one that has ended, and waits until it logs. The others run.
+    pub(crate) fn replace(&mut self, number: usize, orders: &Orders) -> Result<()> {
+        let host = &mut self.processes[number];
+        *host = start(orders, number)?;
+        let late = std::slice::from_mut(host);
+        hear("joining later", 0, has_joined, (late, self.stop))?;
+        late[0].tell(&serde_json::to_string(&Task::Begin)?)?;
+        hear(
+            "beginning the log",
+            0,
+            |event| matches!(event, Event::Done { .. }),
+            (late, self.stop),
+        )?;
+        Ok(())
     }
 
     /// Tells all hosts something, and waits for each one's event that ends it.
@@ -51,14 +66,7 @@ impl<'a> Hosts<'a> {
     }
 
     fn wait(&mut self, name: &str, total: u64, ends: fn(&Event) -> bool) -> Result<Vec<Event>> {
-        let template = if total == u64::MAX { SPINNER } else { BAR };
-        let bar = output::progress(name, total, template);
-        hear_all(&mut self.processes, self.stop, name, &bar, |event| match event {
-            Event::Progress { done } => Heard::Progress(done),
-            Event::Failed { what } => Heard::Failed(what),
-            event if ends(&event) => Heard::Through(event),
-            event => Heard::Strange(event),
-        })
+        hear(name, total, ends, (&mut self.processes, self.stop))
     }
 
     /// Has all hosts leave.
@@ -67,6 +75,32 @@ impl<'a> Hosts<'a> {
         self.processes.iter_mut().try_for_each(|host| host.tell(&line))?;
         wait_for_all(&mut self.processes)
     }
+}
+
+fn start(orders: &Orders, number: usize) -> Result<HostProcess> {
+    let words = ["db-worker".to_owned(), format!("--host={}", serde_json::to_string(orders)?)];
+    HostProcess::start(format!("host {number}"), &words, None)
+}
+
+fn has_joined(event: &Event) -> bool {
+    matches!(event, Event::Joined)
+}
+
+/// Waits for the event of each of these hosts that ends a phase.
+fn hear(
+    name: &str,
+    total: u64,
+    ends: fn(&Event) -> bool,
+    (hosts, stop): (&mut [HostProcess], &Stop),
+) -> Result<Vec<Event>> {
+    let template = if total == u64::MAX { SPINNER } else { BAR };
+    let bar = output::progress(name, total, template);
+    hear_all(hosts, stop, name, &bar, |event| match event {
+        Event::Progress { done } => Heard::Progress(done),
+        Event::Failed { what } => Heard::Failed(what),
+        event if ends(&event) => Heard::Through(event),
+        event => Heard::Strange(event),
+    })
 }
 
 /// A directory for what is temporary: in shared memory, if there is enough of it.

@@ -31,6 +31,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// After so many recoveries one writes a checkpoint, and removes older logs.
 const LIVES_A_CHECKPOINT: u32 = 4;
 
+/// Hosts that come later are of another life, since their transactions need other numbers.
+const LATER: u32 = 1 << 19;
+
 /// Milliseconds between checkpoints of a running database.
 const CHECKPOINT_MS: u64 = 100;
 
@@ -61,9 +64,11 @@ struct Report {
     rows: u64,
     /// The longest time until a host that was left knew of a death, where all stop.
     noticed_ms: u64,
-    /// Hosts that went on after a death of another one, and the longest time in which such a host
-    /// told of no durable transaction.
+    /// Hosts that went on after a death of another one.
     went_on: u32,
+    /// Hosts that came in the place of dead ones.
+    came_later: u32,
+    /// The longest time in which such a host told of no durable transaction: of 99 %, and of all.
     paused_p99_ms: u64,
     paused_ms: u64,
     recovery_ms: u64,
@@ -77,8 +82,9 @@ impl Report {
         match self.went_on {
             0 => format!("by the others within {} ms", self.noticed_ms),
             hosts => format!(
-                "{hosts} hosts; nothing became durable for {} ms at most, 99 % within {} ms",
-                self.paused_ms, self.paused_p99_ms
+                "{hosts} hosts, and {} came later; nothing became durable for {} ms at most, \
+                 99 % within {} ms",
+                self.came_later, self.paused_ms, self.paused_p99_ms
             ),
         }
     }
@@ -221,11 +227,41 @@ impl Soak<'_> {
         let spec = PodSpec::path(&self.pod);
         let sizes = (SCR, None, self.setting.row_bytes());
         let pod = self.args.engine.create_pod(&spec, &self.setting.shape(), sizes)?;
+        let orders = self.orders(&spec, life, first_epoch);
+        let mut hosts = Hosts::start(&orders, self.args.hosts, stop)?;
+        hosts.rows("restoring", Task::Restore)?;
+        hosts.rows("beginning the log", Task::Begin)?;
+        for number in 0..hosts.processes.len() {
+            self.begin(&mut hosts, number)?;
+        }
+        self.run_until_death(&mut hosts.processes)?;
+        self.kill(&mut hosts, &self.orders(&spec, life + LATER, first_epoch))?;
+        drop(pod);
+        Ok(())
+    }
+
+    /// Has a host run transactions.
+    fn begin(&mut self, hosts: &mut Hosts<'_>, number: usize) -> Result<()> {
+        let host = &mut hosts.processes[number];
+        let told = host.tell(&serde_json::to_string(&Task::Soak)?);
+        if told.is_err() {
+            // It may have said why it has ended.
+            while let Ok(Some(line)) = host.line(PATIENCE) {
+                if let Some(what) = self.take(&line)? {
+                    bail!("host {number}: {what}");
+                }
+            }
+        }
+        told
+    }
+
+    /// The orders of hosts whose transactions have numbers of this life.
+    fn orders(&self, spec: &PodSpec, life: u32, first_epoch: u64) -> Orders {
         let mut workload = self.setting.rows.clone();
         if let Chosen::Ledger { life: of_workload, .. } = &mut workload {
             *of_workload = life;
         }
-        let orders = Orders {
+        Orders {
             spec: spec.to_string(),
             engine: self.args.engine,
             workload,
@@ -236,16 +272,7 @@ impl Soak<'_> {
             published_waits: false,
             setting: self.setting.clone(),
             checkpoint_ms: Some(CHECKPOINT_MS),
-        };
-        let mut hosts = Hosts::start(&orders, self.args.hosts, stop)?;
-        hosts.rows("restoring", Task::Restore)?;
-        hosts.rows("beginning the log", Task::Begin)?;
-        let line = serde_json::to_string(&Task::Soak)?;
-        hosts.processes.iter_mut().try_for_each(|host| host.tell(&line))?;
-        self.run_until_death(&mut hosts.processes)?;
-        self.kill(&mut hosts.processes)?;
-        drop(pod);
-        Ok(())
+        }
     }
 
     /// Takes what hosts tell, from the first durable transaction on for a random time.
@@ -284,21 +311,30 @@ impl Soak<'_> {
         Ok(None)
     }
 
-    /// Kills one host, or all. The others have to notice, or to go on until they are killed, too.
-    fn kill(&mut self, hosts: &mut [HostProcess]) -> Result<()> {
-        let one = self.random.next_u64() as usize % hosts.len();
-        let all = hosts.len() == 1 || self.random.next_u64().is_multiple_of(3);
+    /// Kills one host, or all. The others have to notice, or to go on until they are killed, too;
+    /// then another host may come, by these orders.
+    fn kill(&mut self, hosts: &mut Hosts<'_>, late: &Orders) -> Result<()> {
+        let one = self.random.next_u64() as usize % hosts.processes.len();
+        let all = hosts.processes.len() == 1 || self.random.next_u64().is_multiple_of(3);
         *(if all { &mut self.report.deaths_of_all } else { &mut self.report.deaths_of_one }) += 1;
         let died = Instant::now();
         if all {
-            return self.kill_some(hosts, |_| true);
+            return self.kill_some(&mut hosts.processes, |_| true);
         }
-        self.kill_some(hosts, |host| host == one)?;
-        if self.args.engine.goes_on() {
-            self.go_on(hosts, one)?;
-            return self.kill_some(hosts, |host| host != one);
+        self.kill_some(&mut hosts.processes, |host| host == one)?;
+        if !self.args.engine.goes_on() {
+            return self.await_notice(&mut hosts.processes, one, died);
         }
-        self.await_notice(hosts, one, died)
+        self.report.went_on += hosts.processes.len() as u32 - 1;
+        self.go_on(&mut hosts.processes, |host| host != one)?;
+        if self.random.next_u64().is_multiple_of(2) {
+            return self.kill_some(&mut hosts.processes, |host| host != one);
+        }
+        hosts.replace(one, late)?;
+        self.begin(hosts, one)?;
+        self.report.came_later += 1;
+        self.go_on(&mut hosts.processes, |_| true)?;
+        self.kill_some(&mut hosts.processes, |_| true)
     }
 
     /// Kills hosts. Their messages from before count.
@@ -321,36 +357,34 @@ impl Soak<'_> {
         Ok(())
     }
 
-    /// The hosts but `dead` go on for a random time: what they commit becomes durable.
-    fn go_on(&mut self, hosts: &mut [HostProcess], dead: usize) -> Result<()> {
-        let died = Instant::now();
+    /// Hosts that are there after a death go on for a random time. What they commit becomes
+    /// durable.
+    fn go_on(&mut self, hosts: &mut [HostProcess], is_there: impl Fn(usize) -> bool) -> Result<()> {
+        let since = Instant::now();
         let life = Duration::from_nanos(self.random.next_u64() % LIFE.as_nanos() as u64);
         let mut left: Vec<Survivor<'_>> = hosts
             .iter_mut()
             .enumerate()
-            .filter_map(|(number, host)| (number != dead).then_some(Survivor::new(number, host)))
+            .filter_map(|(number, host)| is_there(number).then_some(Survivor::new(number, host)))
             .collect();
-        while died.elapsed() < life || left.iter().any(|host| host.told < 2) {
+        while since.elapsed() < life || left.iter().any(|host| host.told < 2) {
             for survivor in &mut left {
                 let number = survivor.number;
                 while let Some(line) = survivor.process.line(Duration::from_millis(1))? {
                     let before = self.acknowledged.len();
                     if let Some(what) = self.take(&line)? {
-                        bail!(
-                            "host {number} does not go on after the death of host {dead}: {what}"
-                        );
+                        bail!("host {number} does not go on after a death: {what}");
                     }
                     survivor.hear(self.acknowledged.len() > before);
                 }
                 if survivor.last.elapsed() > PATIENCE {
                     let waited = PATIENCE.as_secs();
                     bail!(
-                        "host {number} has no durable transaction {waited} s after the death of host {dead}"
+                        "host {number} has had no durable transaction for {waited} s after a death"
                     );
                 }
             }
         }
-        self.report.went_on += left.len() as u32;
         self.pauses_ms.extend(left.iter().map(|survivor| survivor.pause.as_millis() as u64));
         Ok(())
     }

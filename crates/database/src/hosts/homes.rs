@@ -289,7 +289,11 @@ impl<M: Memory> Homes<M> {
         if self.enrolment.holds(self.memory()) {
             return Ok(());
         }
-        Err(TxError::HostDied { host: self.enrolment.host() })
+        let host = self.enrolment.host();
+        match self.after_death {
+            AfterDeath::Stop => Err(TxError::HostDied { host }),
+            AfterDeath::GoOn => Err(TxError::Fenced { host }),
+        }
     }
 
     /// Waits until all hosts have called this for the `round`-th time. Calls `serve` meanwhile.

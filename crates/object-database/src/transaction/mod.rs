@@ -112,7 +112,7 @@ impl<'a, M: Memory> Tx<'a, M> {
     /// A key of a table whose rows can be changed.
     fn key_to_change(&self, table: TableId, key: &[u8]) -> Result<OrderedKey, TxError> {
         match self.table(table, key)? {
-            (Table::Replicated(_), _) => Err(TxError::ReadOnly { table }),
+            (Table::Replicated(..), _) => Err(TxError::ReadOnly { table }),
             (Table::Shared(shared), _) => Ok(OrderedKey::new(key, shared.width)),
         }
     }
@@ -158,7 +158,7 @@ impl<M: Memory> Transaction for Tx<'_, M> {
         let (what, spec) = self.table(table, key)?;
         let ordered = OrderedKey::new(key, key_width(spec.key_bytes));
         match what {
-            Table::Replicated(replica) => Ok(replica.get(&ordered)),
+            Table::Replicated(replica, _) => Ok(replica.get(&ordered)),
             Table::Shared(_) => Ok(self.reach(table, &ordered, key)?.current()),
         }
     }
@@ -198,7 +198,7 @@ impl<M: Memory> Transaction for Tx<'_, M> {
             return Ok(());
         }
         match what {
-            Table::Replicated(replica) => replica.scan(&bounds, scan.limit, each),
+            Table::Replicated(replica, _) => replica.scan(&bounds, scan.limit, each),
             Table::Shared(_) => {
                 let scanned = self.scan_leaves(table, &bounds, scan.limit, each);
                 self.noted(scanned)?;

@@ -136,7 +136,7 @@ impl<E: Tested> Client<'_, E> {
             }
             Err(error) => {
                 // A host that sleeps for long is taken for dead, too.
-                let died = matches!(error, TxError::HostDied { .. });
+                let died = matches!(error, TxError::HostDied { .. } | TxError::Fenced { .. });
                 assert!(died || self.db.memory().deaths() > 0, "{error}");
                 false
             }
