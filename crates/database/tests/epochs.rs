@@ -158,6 +158,25 @@ fn a_dead_hosts_buffers_are_written_by_another() {
     assert!(matches!(refused, Err(LogError::Retired { host: 1 })), "{refused:?}");
 }
 
+/// A host that cleans up, and does not log yet itself, must not forget the log of a dead one.
+#[test]
+fn a_log_that_is_not_written_out_is_not_retired() {
+    let pod = Pod::new();
+    let groups: Vec<Group> = (0..2).map(|host| pod.group(host)).collect();
+    let mut worker = groups[1].worker(0);
+    worker.begin();
+    assert!(groups[0].retire_unlogged(1), "it has logged nothing");
+    assert_eq!(groups[0].oldest_active(), groups[0].epoch());
+    let _second = pod.logger(&groups[1]);
+    assert!(!groups[0].retire_unlogged(1), "it has a logger");
+    let epoch = commit(&mut worker, b"row").unwrap();
+    groups[0].advance_past(epoch);
+    assert!(!groups[0].retire_unlogged(1));
+    assert!(groups[0].durable_epoch() < epoch);
+    assert!(pod.logger(&groups[0]).drain(1).unwrap());
+    assert!(groups[0].retire_unlogged(1), "its log is written out");
+}
+
 #[test]
 fn a_host_that_leaves_is_not_waited_for() {
     let pod = Pod::new();

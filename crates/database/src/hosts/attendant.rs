@@ -89,11 +89,8 @@ impl<E: PodEngine> Shared<E> {
             return Ok(());
         }
         homes.clean_up(|home, stay| {
-            let settled = engine.settle(home, stay)?;
-            if settled {
-                engine.group().retire(home);
-            }
-            Ok(settled)
+            // A host that has a log waits for one that can write it out.
+            Ok(engine.settle(home, stay)? && engine.group().retire_unlogged(home))
         })
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tombolo_host::{HOST_TIMEOUT, Host, Joining};
-use tombolo_memory::{FetchOp, Memory, ScrAddr};
+use tombolo_memory::{FetchOp, HostMutex, Memory, ScrAddr};
 use tombolo_pod::{Area, Enrolment, Stay};
 
 use super::SetupError;
@@ -93,6 +93,8 @@ pub struct Homes<M: Memory> {
     own: u8,
     /// Which host is looked at next.
     turn: AtomicU64,
+    /// Held by the thread that cleans up after dead hosts.
+    cleaning: HostMutex<M, ()>,
 }
 
 impl<M: Memory> Homes<M> {
@@ -112,7 +114,8 @@ impl<M: Memory> Homes<M> {
         };
         let (area, host) = (area.clone(), Arc::clone(host));
         let (enrolment, turn) = (enrolment.clone(), AtomicU64::new(0));
-        Ok(Self { area, host, enrolment, places, after_death, own, turn })
+        let cleaning = HostMutex::<M, _>::new(());
+        Ok(Self { area, host, enrolment, places, after_death, own, turn, cleaning })
     }
 
     pub(super) fn places(&self) -> &HomePlaces {
@@ -245,6 +248,7 @@ impl<M: Memory> Homes<M> {
         &self,
         mut settle: impl FnMut(u8, Stay) -> Result<bool, E>,
     ) -> Result<(), E> {
+        let Some(_alone) = self.cleaning.try_lock() else { return Ok(()) };
         let fenced = self.area.membership();
         let mut fenced = fenced.fenced().filter(|&host| host != self.enrolment.host());
         fenced.try_for_each(|host| self.clean_up_after(self.area.stay_of(host), &mut settle))

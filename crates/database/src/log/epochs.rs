@@ -243,12 +243,27 @@ impl<M: Memory> GroupCommit<M> {
     }
 
     /// No epoch waits for a host that has died any more: its log is written out, if it had one.
-    pub fn retire(&self, host: u8) {
+    pub(crate) fn retire(&self, host: u8) {
         for worker in 0..self.places.layout.workers {
             self.memory.store(self.places.commits(host, worker), IDLE);
             self.memory.store(self.places.began(host, worker), IDLE);
         }
         self.memory.store(self.places.durable(host), IDLE);
+    }
+
+    /// No epoch waits for a dead host any more that has logged nothing; whether that is so.
+    /// The log of another one has to be [written out](super::Logger::drain).
+    pub fn retire_unlogged(&self, host: u8) -> bool {
+        let unwritten = |worker| {
+            let filled = self.memory.load(self.places.filled(host, worker));
+            filled != self.memory.load(self.places.flushed(host, worker))
+        };
+        let has_logger = self.memory.load(self.places.durable(host)) != IDLE;
+        if has_logger || (0..self.places.layout.workers).any(unwritten) {
+            return false;
+        }
+        self.retire(host);
+        true
     }
 
     /// Hosts whose log has a file, a bit for each.
