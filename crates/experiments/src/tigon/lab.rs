@@ -141,13 +141,19 @@ where
 
     fn load(&mut self, shared: &[TableId]) -> Result<()> {
         let stretch = Stretch::default();
+        stretch.running.set(self.hosts.len() as u32);
         for (host, engine) in self.hosts.iter().enumerate() {
             let (engine, workload) = (Rc::clone(engine), Rc::clone(&self.workload));
             let (stretch, shared) = (stretch.clone(), shared.to_vec());
-            self.simulation.spawn(host, 0, move |_| {
+            self.simulation.spawn(host, 0, move |memory| {
                 let loaded = load(&*workload, &*engine, 0, 1);
                 stretch
-                    .note(loaded.and_then(|()| shared.iter().try_for_each(|&t| engine.share(t))));
+                    .work(loaded.and_then(|()| shared.iter().try_for_each(|&t| engine.share(t))));
+                // Others may need this host until they have loaded theirs.
+                while stretch.goes_on() {
+                    stretch.note(engine.tick());
+                    memory.pause();
+                }
             });
         }
         self.finish(&stretch)
