@@ -351,6 +351,7 @@ pub const SCENARIOS: &[Scenario] = scenarios! {
     "tigon-lister-dies" Crash transactions::tigon_lister_dies;
     "object-database-member-dies" Crash transactions::objects_host_dies;
     "object-database-host-dies" Crash transactions::durable::a_host_dies;
+    "object-database-cleaner-dies" Crash transactions::durable::a_cleaner_dies;
     "object-database-all-die" Crash transactions::durable::all_die;
     "ds2pl-member-dies" Crash transactions::ds2pl_host_dies;
     "sundial-member-dies" Crash transactions::sundial_host_dies;

@@ -167,6 +167,8 @@ enum End {
     None,
     /// The second host dies.
     OneDies,
+    /// The second of three hosts dies, and then the third, which may be cleaning up.
+    TwoDie,
     AllDie,
     /// The second host is fenced, and lives.
     OneIsFenced,
@@ -177,6 +179,7 @@ impl End {
         let (hosts, deaths) = match self {
             Self::None | Self::OneIsFenced => return None,
             Self::OneDies => (vec![1], Deaths::One),
+            Self::TwoDie => (vec![1, 2], Deaths::InTurn),
             Self::AllDie => (vec![0, 1], Deaths::Together),
         };
         Some(Kills { hosts, one_in: 1, deaths })
@@ -184,7 +187,8 @@ impl End {
 }
 
 fn run(trial: &Trial, end: End) {
-    let setup = Setup { clients: 2, ..SHORT };
+    let hosts = if let End::TwoDie = end { 3 } else { 2 };
+    let setup = Setup { hosts, clients: 2, ..SHORT };
     let mut simulation = simulation::<Db>(trial, setup, end.kills());
     let disk = Arc::new(SimulatedDisk::new());
     let (book, members) = (Rc::<Book>::default(), Rc::<RefCell<Vec<Rc<Member>>>>::default());
@@ -283,6 +287,11 @@ pub(crate) fn all_live(trial: &Trial) {
 /// One host dies: the other goes on.
 pub(crate) fn a_host_dies(trial: &Trial) {
     run(trial, End::OneDies);
+}
+
+/// One host dies, and then another one, which may be cleaning up: the third goes on.
+pub(crate) fn a_cleaner_dies(trial: &Trial) {
+    run(trial, End::TwoDie);
 }
 
 /// One host is fenced, and does not notice at once: the other goes on.
