@@ -22,7 +22,6 @@ const LNR_BYTES_OF_HOST: u64 = 32 << 20;
 impl PodEngine for ObjectDatabase<Mapped> {
     const KIND: Kind = KIND;
     const AFTER_DEATH: AfterDeath = AFTER_DEATH;
-    const DRAINS: bool = true;
 
     fn settle(&self, home: u8, stay: Stay) -> Result<bool, TxError> {
         self.settle(home, stay)

@@ -22,8 +22,8 @@
 //!   it before it was [validated](tombolo_database::Transaction::validate).
 //! * Versions of a key grow, also where its row was deleted: its leaf knows the greatest of those.
 //!
-//! * When a host dies, the others go on. What it has committed becomes durable, though it may not
-//!   have said so: each transaction writes its worker's marker, which tells how far its log counts.
+//! * When a host dies, the others go on, and its committed transactions become durable. Each
+//!   transaction writes its worker's marker, which tells how far the worker's log counts.
 //! * Rows of replicated tables are in each host's own memory, and in the pod for hosts that come
 //!   later. No transaction changes them.
 

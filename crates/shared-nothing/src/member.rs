@@ -12,6 +12,9 @@ use crate::engine::{Options, SharedNothing};
 use crate::layout::{Places, VERSION};
 use crate::protocol::Protocol;
 
+/// To write out a dead host's buffers would pass the epochs of prepared branches.
+pub(crate) const AFTER_DEATH: AfterDeath = AfterDeath::Stop;
+
 impl<M: Memory, P: Protocol> SharedNothing<M, P> {
     /// Takes part in the database in `area` of the pod that `host` is in. Blocks until all its
     /// hosts have come, for up to 30 seconds.
@@ -74,7 +77,7 @@ impl<M: Memory, P: Protocol> Tenant<M> for SharedNothing<M, P> {
 
     fn start(joining: &Joining<M>, places: Places, options: Options) -> Result<Self, SetupError> {
         let memory = joining.area.memory().clone();
-        let homes = Homes::claim(joining, places.homes, AfterDeath::Stop)?;
+        let homes = Homes::claim(joining, places.homes, AFTER_DEATH)?;
         let (layout, log) = (places.shape.log(), places.log);
         let group = GroupCommit::new(memory, layout, log, homes.own(), options.commit);
         Ok(Self::new(homes, places, group, options))

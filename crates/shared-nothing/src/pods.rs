@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use tombolo_database::hosts::{
-    DatabaseShape, EachVersion, EngineMetrics, Homes, Participation, PodEngine, SetupError,
+    AfterDeath, DatabaseShape, EachVersion, EngineMetrics, Homes, Participation, PodEngine,
+    SetupError,
 };
 use tombolo_database::log::GroupCommit;
 use tombolo_database::{TableId, TxError, Version};
@@ -12,6 +13,7 @@ use tombolo_pod::{Kind, Pod, PodError, PodSpec, Sizes};
 
 use crate::engine::{Options, SharedNothing};
 use crate::layout::{Shape, message_bytes};
+use crate::member::AFTER_DEATH;
 use crate::protocol::Protocol;
 
 /// Bytes of a message, unless a row takes more: several rows of a scan fit.
@@ -36,8 +38,7 @@ fn shape_of(shape: &DatabaseShape) -> Shape {
 
 impl<P: Protocol> PodEngine for SharedNothing<Mapped, P> {
     const KIND: Kind = P::KIND;
-    /// To write out a dead host's buffers would pass the epochs of prepared branches.
-    const DRAINS: bool = false;
+    const AFTER_DEATH: AfterDeath = AFTER_DEATH;
 
     fn lnr_bytes(shape: &DatabaseShape) -> u64 {
         shape_of(shape).bytes().1 + POD_BYTES

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use tombolo_database::hosts::{
-    DatabaseShape, EachVersion, EngineMetrics, Homes, Participation, PodEngine, SetupError,
+    AfterDeath, DatabaseShape, EachVersion, EngineMetrics, Homes, Participation, PodEngine,
+    SetupError,
 };
 use tombolo_database::log::GroupCommit;
 use tombolo_database::{TableId, TxError, Version};
@@ -11,11 +12,12 @@ use tombolo_memory::Mapped;
 use tombolo_pod::{Kind, Pod, PodError, PodSpec, Sizes};
 
 use crate::layout::{KIND, Shape};
+use crate::member::AFTER_DEATH;
 use crate::tigon::{Options, Tigon};
 
 impl PodEngine for Tigon<Mapped> {
     const KIND: Kind = KIND;
-    const DRAINS: bool = true;
+    const AFTER_DEATH: AfterDeath = AFTER_DEATH;
 
     fn lnr_bytes(shape: &DatabaseShape) -> u64 {
         u64::from(shape.hosts) * u64::from(shape.workers) * shape.log_buffer_bytes

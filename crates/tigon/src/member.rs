@@ -16,6 +16,9 @@ use crate::cat::Cat;
 use crate::layout::{KIND, Places, VERSION};
 use crate::tigon::{Options, Tigon};
 
+/// Rows of a dead host are gone with its memory, and in the logs.
+pub(crate) const AFTER_DEATH: AfterDeath = AfterDeath::DrainAndStop;
+
 impl<M: Memory> Tigon<M> {
     /// Takes part in the database in `area` of the pod that `host` is in. Blocks until all its
     /// hosts have come, for up to 30 seconds.
@@ -78,7 +81,7 @@ impl<M: Memory> Tenant<M> for Tigon<M> {
 
     fn start(joining: &Joining<M>, places: Places, options: Options) -> Result<Self, SetupError> {
         let memory = joining.area.memory().clone();
-        let homes = Homes::claim(joining, places.homes, AfterDeath::Stop)?;
+        let homes = Homes::claim(joining, places.homes, AFTER_DEATH)?;
         let (layout, log) = (places.shape.log(), places.log);
         let group = GroupCommit::new(memory, layout, log, homes.own(), options.commit);
         let cat = Cat::new(homes, places, group, options.variant);

@@ -12,7 +12,8 @@ Serve SQL by PostgreSQL's protocol, as one host of a database.
 
 psql, pgbench and drivers for PostgreSQL connect to it. `tombolo db create --sql` makes the database. Its \
 hosts begin together: start this command once for each of them, with the same --pod and --log. When one \
-dies or leaves, the others go on, and this command brings it back. Every host serves every table. All transactions are serializable, changes of tables included.
+dies or leaves, the others go on, and this command brings it back. Every host serves every table. All \
+transactions are serializable, changes of tables included.
 
 A statement outside of a transaction that conflicts with others is run again. In a transaction a conflict \
 is an error with the code 40001: roll back, and run the transaction again. A commit is acknowledged when \

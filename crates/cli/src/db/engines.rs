@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use tombolo::PodSpec;
-use tombolo_database::hosts::{AfterDeath, DatabaseShape, PodEngine, recreate_pod};
+use tombolo_database::hosts::{DatabaseShape, PodEngine, recreate_pod};
 use tombolo_memory::Mapped;
 use tombolo_object_database::ObjectDatabase;
 use tombolo_pod::{Kind, Pod, inspect};
@@ -63,7 +63,7 @@ impl EngineKind {
 
     /// Whether the others go on when a host dies.
     pub(crate) fn goes_on(self) -> bool {
-        with_engine!(self, E => E::AFTER_DEATH) == AfterDeath::GoOn
+        with_engine!(self, E => E::AFTER_DEATH).goes_on()
     }
 
     /// Its name in reports.

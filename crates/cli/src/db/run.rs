@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use tombolo_database::Home;
-use tombolo_database::hosts::{AfterDeath, CheckpointError, PodEngine};
+use tombolo_database::hosts::{CheckpointError, PodEngine};
 use tombolo_oltp::{BackOff, Driver, DriverOptions, Seat, Step, Until, Worker};
 
 use super::conditions::Checked;
@@ -151,8 +151,8 @@ impl<W: Checked, E: PodEngine> Member<'_, W, E> {
                 }
                 // The attendant says why.
                 Err(_) if self.attendant.has_failed() => {}
-                Err(CheckpointError::Tx(_) | CheckpointError::Busy)
-                    if E::AFTER_DEATH == AfterDeath::GoOn => {}
+                Err(CheckpointError::Tx(_) | CheckpointError::Busy) if E::AFTER_DEATH.goes_on() => {
+                }
                 Err(error) => bail!(error),
             }
             since = Instant::now();

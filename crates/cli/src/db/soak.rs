@@ -357,7 +357,7 @@ impl Soak<'_> {
         Ok(())
     }
 
-    /// Hosts that are there after a death go on for a random time. What they commit becomes
+    /// Hosts that are there after a death go on for a random time. Their transactions become
     /// durable.
     fn go_on(&mut self, hosts: &mut [HostProcess], is_there: impl Fn(usize) -> bool) -> Result<()> {
         let since = Instant::now();

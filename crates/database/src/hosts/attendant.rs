@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tombolo_memory::Mapped;
 
-use super::{AfterDeath, CheckpointError, PodEngine, Written, serve_part, write_checkpoint};
+use super::{CheckpointError, PodEngine, Written, serve_part, write_checkpoint};
 use crate::log::{LogError, LogMetrics, Logger, Storage, truncate};
 use crate::{Engine as _, TxError};
 
@@ -30,8 +30,7 @@ const READERS: usize = 2;
 const MOST_FAILED_WRITES: u32 = 3;
 
 /// A host's background work, its log, and its parts of checkpoints, each by a thread of its own.
-/// When another host has died, this one writes out the dead host's log buffers, if its engine
-/// [can](PodEngine::DRAINS). Where the others [go on](super::AfterDeath), it cleans up.
+/// When another host has died, this one does what its engine [wants](PodEngine::AFTER_DEATH).
 ///
 /// Dropping it ends both threads, and the log as it is.
 pub struct Attendant<E: PodEngine> {
@@ -46,8 +45,6 @@ pub struct Attendant<E: PodEngine> {
 struct Shared<E> {
     engine: Arc<E>,
     has_ended: AtomicBool,
-    /// Whether this host logs, which cleans up then.
-    has_log: AtomicBool,
     /// Why the host cannot go on.
     failure: Mutex<Option<TxError>>,
     /// Whether the log can go on.
@@ -73,7 +70,7 @@ impl<E: PodEngine> Shared<E> {
         while !self.has_ended() {
             if let Err(error) = self.engine.tick().and_then(|()| self.clean_up_unlogged()) {
                 self.fail(error);
-                if E::DRAINS {
+                if E::AFTER_DEATH.drains() {
                     // Committed transactions are still to become durable.
                     self.engine.group().tick();
                 }
@@ -82,15 +79,23 @@ impl<E: PodEngine> Shared<E> {
         }
     }
 
-    /// Goes on without hosts that have died, where nothing is logged.
+    /// Goes on without hosts that have died, and have logged nothing.
     fn clean_up_unlogged(&self) -> Result<(), TxError> {
-        let (engine, homes) = (&self.engine, self.engine.homes());
-        if E::AFTER_DEATH == AfterDeath::Stop || self.has_log.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        homes.clean_up(|home, stay| {
-            // A host that has a log waits for one that can write it out.
+        let engine = &self.engine;
+        engine.homes().clean_up(|home, stay| {
             Ok(engine.settle(home, stay)? && engine.group().retire_unlogged(home))
+        })
+    }
+
+    /// Goes on without hosts that have died, and writes out their logs.
+    fn clean_up<S: Storage>(&self, logger: &mut Logger<Mapped, S>) -> Result<(), LogError> {
+        self.engine.homes().clean_up(|home, stay| match self.engine.settle(home, stay) {
+            Ok(true) => logger.drain(home).map(|_| true),
+            Ok(false) => Ok(false),
+            Err(error) => {
+                self.fail(error);
+                Ok(false)
+            }
         })
     }
 
@@ -112,7 +117,7 @@ impl<E: PodEngine> Shared<E> {
             thread::park_timeout(LOG_TICK);
         }
         if !self.log_failed.load(Ordering::Acquire)
-            && (E::DRAINS || lock(&self.failure).is_none())
+            && (E::AFTER_DEATH.drains() || lock(&self.failure).is_none())
             && let Err(error) = self.drain(&mut logger, &mut drained).and_then(|()| logger.leave())
         {
             self.fail(error.into());
@@ -138,10 +143,10 @@ impl<E: PodEngine> Shared<E> {
         drained: &mut u64,
     ) -> Result<(), LogError> {
         let homes = self.engine.homes();
-        if E::AFTER_DEATH == AfterDeath::GoOn {
+        if E::AFTER_DEATH.goes_on() {
             return self.clean_up(logger);
         }
-        if !E::DRAINS || homes.check().is_ok() {
+        if !E::AFTER_DEATH.drains() || homes.check().is_ok() {
             return Ok(());
         }
         for home in homes.dead().filter(|home| home != &homes.own()) {
@@ -154,26 +159,12 @@ impl<E: PodEngine> Shared<E> {
     }
 }
 
-impl<E: PodEngine> Shared<E> {
-    /// Goes on without hosts that have died.
-    fn clean_up<S: Storage>(&self, logger: &mut Logger<Mapped, S>) -> Result<(), LogError> {
-        self.engine.homes().clean_up(|home, stay| match self.engine.settle(home, stay) {
-            Ok(settled) => Ok(settled && logger.drain(home).map(|_| true)?),
-            Err(error) => {
-                self.fail(error);
-                Ok(false)
-            }
-        })
-    }
-}
-
 impl<E: PodEngine> Attendant<E> {
     /// Begins the background work.
     pub fn start(engine: Arc<E>) -> Self {
         let shared = Arc::new(Shared {
             engine,
             has_ended: AtomicBool::new(false),
-            has_log: AtomicBool::new(false),
             failure: Mutex::default(),
             log_failed: AtomicBool::new(false),
             logged: Mutex::default(),
@@ -192,7 +183,6 @@ impl<E: PodEngine> Attendant<E> {
         storage: S,
     ) -> Result<(), LogError> {
         let parts = storage.clone();
-        self.shared.has_log.store(true, Ordering::Release);
         let logger = Logger::open(Arc::clone(self.shared.engine.group()), storage)?;
         let (logging, writing) = (Arc::clone(&self.shared), Arc::clone(&self.shared));
         let mut threads = lock(&self.logging);
@@ -239,7 +229,7 @@ impl<E: PodEngine> Attendant<E> {
     /// Whether what this host has committed can still become durable.
     pub fn can_log(&self) -> bool {
         let failed = self.has_failed();
-        !self.shared.log_failed.load(Ordering::Acquire) && (E::DRAINS || !failed)
+        !self.shared.log_failed.load(Ordering::Acquire) && (E::AFTER_DEATH.drains() || !failed)
     }
 
     /// Counts and times of this host's logger since the host joined.

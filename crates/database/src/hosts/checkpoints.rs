@@ -20,7 +20,7 @@
 
 use tombolo_memory::{Memory, ScrAddr};
 
-use super::{AfterDeath, EachVersion, Homes};
+use super::{EachVersion, Homes};
 use crate::log::{CheckpointPart, CheckpointWriter, GroupCommit, LogError, PartSummary, Storage};
 use crate::{Durability, Partitioning, TableId, TableSpec, TxError, sites};
 
@@ -159,8 +159,7 @@ impl<M: Memory> Homes<M> {
         let memory = self.memory();
         let mut parts = Vec::new();
         for (home, host) in (0..).zip(hosts) {
-            let goes_on = self.after_death() == AfterDeath::GoOn;
-            if host.is_none() && goes_on {
+            if host.is_none() && self.goes_on() {
                 continue;
             }
             if memory.load(self.part_word(home, 0)) != of.0 {
@@ -185,7 +184,7 @@ impl<M: Memory> Homes<M> {
     /// The rows at home where no host is were read by a host that stands for it: no host has come
     /// or gone since they were asked for.
     fn check_same(&self, hosts: &[Option<u8>]) -> Result<(), TxError> {
-        if self.after_death() == AfterDeath::Stop {
+        if !self.goes_on() {
             return Ok(());
         }
         let now = self.hosts();

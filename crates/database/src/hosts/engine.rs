@@ -72,11 +72,7 @@ pub trait PodEngine: Engine + Send + Sync + Sized + 'static {
     const KIND: Kind;
 
     /// The consequence of a host's death for the others.
-    const AFTER_DEATH: AfterDeath = AfterDeath::Stop;
-
-    /// Whether hosts that are left write out the log buffers of a dead one. Otherwise recovery
-    /// takes the logs as they are.
-    const DRAINS: bool;
+    const AFTER_DEATH: AfterDeath;
 
     /// Puts in order what a host has left that was fenced, but for its log: from here on nothing
     /// that it does counts. `false` if it is too early for that. Of engines that go on when a host

@@ -24,11 +24,25 @@ const WORDS: u64 = 5;
 /// The consequence of a host's death for the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterDeath {
-    /// All hosts stop, and the database is recovered from its logs.
+    /// All hosts stop, and the database is recovered from its logs as they are.
     Stop,
+    /// All hosts stop, but first they write out the dead host's log buffers.
+    DrainAndStop,
     /// The others [clean up](Homes::clean_up) after it, and go on. Its home is free then. But if it
     /// dies before all rows are loaded, all hosts stop.
     GoOn,
+}
+
+impl AfterDeath {
+    /// Whether the others go on.
+    pub fn goes_on(self) -> bool {
+        self == Self::GoOn
+    }
+
+    /// Whether the others write out the dead host's log buffers.
+    pub fn drains(self) -> bool {
+        self != Self::Stop
+    }
 }
 
 /// Where the words about hosts lie: a line for each.
@@ -147,9 +161,9 @@ impl<M: Memory> Homes<M> {
         self.places.count
     }
 
-    /// The consequence of a host's death for the others.
-    pub(super) fn after_death(&self) -> AfterDeath {
-        self.after_death
+    /// Whether the others go on when a host dies.
+    pub(super) fn goes_on(&self) -> bool {
+        self.after_death.goes_on()
     }
 
     /// The host that has a home.
@@ -188,7 +202,7 @@ impl<M: Memory> Homes<M> {
             self.host.fence_if_dead(&self.area, host, HOST_TIMEOUT);
         }
         match self.area.membership().fenced().next() {
-            Some(dead) if self.after_death == AfterDeath::Stop => Err(self.stop(dead)),
+            Some(dead) if !self.after_death.goes_on() => Err(self.stop(dead)),
             _ => self.check(),
         }
     }
@@ -235,7 +249,7 @@ impl<M: Memory> Homes<M> {
         let there = self.are_there();
         let own = 1 << self.own;
         let is_first = there & (own - 1) == 0;
-        if self.after_death == AfterDeath::GoOn && is_first { !there | own } else { own }
+        if self.after_death.goes_on() && is_first { !there | own } else { own }
     }
 
     /// Goes on without hosts that have died. For each, `settle` puts in order what it has left: its
@@ -249,6 +263,9 @@ impl<M: Memory> Homes<M> {
         mut settle: impl FnMut(u8, Stay) -> Result<bool, E>,
     ) -> Result<(), E> {
         let Some(_alone) = self.cleaning.try_lock() else { return Ok(()) };
+        if !self.goes_on() || !self.enrolment.holds(self.memory()) {
+            return Ok(());
+        }
         let fenced = self.area.membership();
         let mut fenced = fenced.fenced().filter(|&host| host != self.enrolment.host());
         fenced.try_for_each(|host| self.clean_up_after(self.area.stay_of(host), &mut settle))
@@ -294,9 +311,9 @@ impl<M: Memory> Homes<M> {
             return Ok(());
         }
         let host = self.enrolment.host();
-        match self.after_death {
-            AfterDeath::Stop => Err(TxError::HostDied { host }),
-            AfterDeath::GoOn => Err(TxError::Fenced { host }),
+        match self.after_death.goes_on() {
+            true => Err(TxError::Fenced { host }),
+            false => Err(TxError::HostDied { host }),
         }
     }
 
@@ -357,7 +374,7 @@ impl<M: Memory> Homes<M> {
     /// host. Its home is free then, if the others go on without it.
     pub fn leave(&self) {
         let has_home = self.stay_of(self.own) == Some(self.enrolment.stay());
-        if self.after_death == AfterDeath::GoOn && has_home {
+        if self.after_death.goes_on() && has_home {
             self.vacate(self.own);
         }
         self.host.leave_area(&self.area, &self.enrolment);

@@ -233,8 +233,8 @@ impl<M: Memory> GroupCommit<M> {
         self.own.store(epoch, Ordering::Release);
     }
 
-    /// The records that worker `number` of a dead host has staged up to `position` count. Several
-    /// hosts may say so.
+    /// The records that worker `number` of a dead host has staged up to `position` count. One host
+    /// at a time does this, before another one takes the dead host's home.
     pub fn settle(&self, host: u8, number: u16, position: LogPosition) {
         let word = self.places.filled(host, number);
         if self.memory.load(word) < position.0 {
@@ -251,8 +251,8 @@ impl<M: Memory> GroupCommit<M> {
         self.memory.store(self.places.durable(host), IDLE);
     }
 
-    /// No epoch waits for a dead host any more that has logged nothing; whether that is so.
-    /// The log of another one has to be [written out](super::Logger::drain).
+    /// Retires a dead host that has logged nothing: no epoch waits for it any more. `false` if it
+    /// has a log, which has to be [written out](super::Logger::drain) first.
     pub fn retire_unlogged(&self, host: u8) -> bool {
         let unwritten = |worker| {
             let filled = self.memory.load(self.places.filled(host, worker));

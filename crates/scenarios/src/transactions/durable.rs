@@ -1,6 +1,6 @@
 //! Hosts of a database of objects log their transactions, and die: what was acknowledged as durable
 //! is recovered from the logs alone, any other transaction whole or not at all, and none without
-//! those whose changes it has seen. Hosts that are left go on, and what they commit becomes
+//! those whose changes it has seen. Hosts that are left go on, and their transactions become
 //! durable.
 //!
 //! Rows are inserted once, and then each update says which one it has found. So the updates of a
